@@ -15,6 +15,7 @@ import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { type Arrived, openReceiver } from './receiver.ts'
+import { locate } from './source.ts'
 import { counted, text } from './table.ts'
 import { toJson } from './terminal.ts'
 
@@ -30,7 +31,7 @@ export function addListen(commands: RemoteCommands): void {
       let remove = async () => {}
       try {
         printer.begin(`http://${formatAddress(bound)}/`)
-        if (options.app !== undefined) remove = await register(session, bound, printer)
+        if (options.app !== undefined || options.source !== undefined) remove = await register(session, bound, printer)
         else if (options.secret !== undefined) printer.verifyWith(options.secret as string)
         printer.wait()
         await stopRequested
@@ -55,6 +56,7 @@ export function addListen(commands: RemoteCommands): void {
       ).default('standard'),
     )
     .option('--app <APP>', 'create an endpoint in this application, and the application if it does not exist')
+    .option('--source <SOURCE>', 'create an endpoint for the messages of this source alone')
     .addOption(repeated('--event-type <TYPE>', 'with --app: only this event type; may be repeated'))
     .option('--public-url <URL>', 'with --app: URL that reaches this receiver (default: the address it listens on)')
     .option('--keep', 'with --app: keep the endpoint, paused, so that messages wait for the next `sluice listen`')
@@ -68,12 +70,22 @@ export function addListen(commands: RemoteCommands): void {
 /** Creates the endpoint and reads its secret; the returned function deletes or pauses it. */
 async function register(session: Session, bound: Address, printer: Printer): Promise<() => Promise<void>> {
   const { client, options } = session
-  const app = options.app as string
+  // The messages of a source have its id as their channel.
+  const source = options.source === undefined ? undefined : await locate(session, options.source as string)
+  const app = source?.app ?? (options.app as string)
   const { signatureHeaders } = await getOrCreateApp(client, app)
+  const channels = source === undefined ? undefined : [source.item.id]
   const uid = `listen-${bound.port}`
   const path = pathOf('app', app, 'endpoint', uid)
   const url = (options.publicUrl as string | undefined) ?? `http://${formatAddress(bound)}/`
-  const body = { url, uid, description: 'sluice listen', eventTypes: options.eventType, signature: options.profile }
+  const body = {
+    url,
+    uid,
+    description: 'sluice listen',
+    eventTypes: options.eventType,
+    channels,
+    signature: options.profile,
+  }
   await client.put(path, { body })
   const { key } = await client.get(`${path}/secret`)
   printer.verifyWith(text(key), (signatureHeaders ?? 'both') as SignatureHeaders)

@@ -23,6 +23,7 @@ import { addRun } from './run.ts'
 import { addSchedule } from './schedule.ts'
 import { addSend } from './send.ts'
 import { addDashboard, addSession } from './session.ts'
+import { addSource } from './source.ts'
 import { addTail } from './tail.ts'
 import { addTask } from './task.ts'
 import { cleanTerminal, toJson } from './terminal.ts'
@@ -81,6 +82,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   program.commandsGroup('Send and follow:')
   addSend(remote)
   addSchedule(remote)
+  addSource(remote)
   addMessages(remote)
   addAttempts(remote)
   addDoctor(remote)

@@ -40,6 +40,7 @@ import {
   serverDefaultsOf,
   startDelivering,
 } from './delivering.ts'
+import { keyFetcher } from './key-fetch.ts'
 import { composeMetrics, type MetricsServer } from './metrics.ts'
 import { seldom } from './seldom.ts'
 import { StoreTroubles } from './store-troubles.ts'
@@ -123,6 +124,7 @@ export async function openParts(
       await history.stop()
       troubles.stop()
       await trials?.close()
+      await keys.close()
       await opened.close().finally(() => tracing?.close())
     },
   }
@@ -141,6 +143,7 @@ export async function openParts(
   const settings = () => showSettings(config, origins)
   let delivering: Delivering | undefined
   let trials: Sender | undefined
+  const keys = keyFetcher(config)
   const tryOnce = (trial: Trial) => {
     trials ??= openSender(senderContextOf(config))
     return sendOnce(trials, trial)
@@ -152,6 +155,8 @@ export async function openParts(
     settings,
     liveSources,
     tryOnce,
+    fetchKeys: keys.fetch,
+    onArrival: meter.arrive.bind(meter),
     metrics: metrics.page,
     onRefusedPublish: (code: RefusalCode) => {
       meter.refuse(code)
@@ -292,7 +297,7 @@ function contextOf(
   publisher: Publisher,
   scanner: Scanner,
   log: Logger,
-): Omit<HttpContext, 'settings' | 'liveSources' | 'tryOnce'> {
+): Omit<HttpContext, 'settings' | 'liveSources' | 'tryOnce' | 'fetchKeys'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return {
     store,

@@ -53,6 +53,7 @@ export type AppErrorCode =
   | 'authentication_failed'
   | 'insufficient_access'
   | 'forgery_suspected'
+  | 'not_verified'
   | 'not_found'
   | 'method_not_allowed'
   | 'missing_payload'

@@ -39,7 +39,7 @@ export interface ArrivalSample {
   readonly code: string
   readonly reason: string
   readonly method: string
-  /** Without the token of the URL. */
+  /** The names of its parameters; their values may be secrets. */
   readonly query: string
   readonly address: string
   /** Without headers whose names mark them as secrets. */

@@ -54,32 +54,33 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   allowOrigins(app)
   answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)
-  app.addHook('preClose', async () => parts.live.close())
+  app.addHook('preClose', async () => {
+    parts.live.close()
+    await parts.arrivals.close()
+  })
   boundUnread(app, context.limits)
 
   app.decorateRequest('call', null)
-  app.register(
-    async (api) => {
-      api.register(async (open) => {
-        for (const route of routes) if (route.need === 'open') register(open, route, parts)
-      })
-      api.register(async (closed) => {
-        guard(closed, context.store, parts.auth)
-        limitRates(closed, context.clock, context.limits)
-        boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
-        for (const kind of bodyKinds) {
-          closed.register(async (scope) => {
-            acceptBodies(scope, kind, context.scanner, context.clock)
-            if (!isPublishing(kind)) answerOnce(scope, context)
-            for (const route of routes) {
-              if (route.need !== 'open' && kindOf(route) === kind) register(scope, route, parts)
-            }
-          })
+  app.register(async (open) => {
+    // Bodies from senders without a key: those of sources.
+    boundUploads(open, context.clock, context.bodyLimitBytes, context.limits)
+    acceptBodies(open, 'any', context.scanner, context.clock)
+    for (const route of routes) if (route.need === 'open') register(open, route, parts)
+  })
+  app.register(async (closed) => {
+    guard(closed, context.store, parts.auth)
+    limitRates(closed, context.clock, context.limits)
+    boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
+    for (const kind of bodyKinds) {
+      closed.register(async (scope) => {
+        acceptBodies(scope, kind, context.scanner, context.clock)
+        if (!isPublishing(kind)) answerOnce(scope, context)
+        for (const route of routes) {
+          if (route.need !== 'open' && kindOf(route) === kind) register(scope, route, parts)
         }
       })
-    },
-    { prefix: '/api/v1' },
-  )
+    }
+  })
   metricsRoute(app, context, parts.auth)
   app.register(async (open) => pages.declare(open))
   return app

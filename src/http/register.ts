@@ -8,7 +8,7 @@ import type { Scanner } from '../json/scan.ts'
 import { type BodyKind, type CheckedCall, checkerOf, parseBody } from '../operations/check.ts'
 import { finderOf } from '../operations/lookup.ts'
 import type { Parts } from '../operations/parts.ts'
-import { Reply, type Route } from '../operations/route.ts'
+import { Reply, type Route, urlOf } from '../operations/route.ts'
 import { checkEncoding } from '../operations/validate.ts'
 
 declare module 'fastify' {
@@ -34,12 +34,13 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
   const find = finderOf(route)
   scope.route({
     method: route.method,
-    url: route.path,
+    url: urlOf(route),
     ...(route.bodyLimit && { bodyLimit: route.bodyLimit(parts) }),
     config: {
       ...(route.need !== 'open' && { need: route.need }),
       answersSecret: route.answersSecret === true,
     },
+    ...(route.admit && { onRequest: (request: FastifyRequest) => route.admit?.(request, parts) }),
     preValidation: [
       (request, _reply, done) => {
         request.call = check(request)

@@ -8,6 +8,13 @@ import type {
   SchedulePatchFields,
 } from '../operations/nouns/schedule-schema.ts'
 
+import type {
+  SourceCreatedOut as SourceCreatedOutSchema,
+  SourceIn,
+  SourceOut as SourceOutSchema,
+  SourcePatch,
+} from '../operations/nouns/source-schema.ts'
+
 /** An application as the API shows it. */
 export type ApplicationOut = ReturnType<typeof toApplicationOut>
 /** An endpoint as the API shows it. */
@@ -158,6 +165,52 @@ export function schedules(request: Request): Schedules {
     async run(app, schedule) {
       const { msgId } = await request<{ msgId: string }>('POST', `${at(app, schedule)}/run`)
       return msgId
+    },
+  }
+}
+
+/** A source to create. */
+export type { SourceIn, SourcePatch } from '../operations/nouns/source-schema.ts'
+/** A source as the API shows it. */
+export type SourceOut = Static<typeof SourceOutSchema>
+/** A new source, with the secret that Sluice made. */
+export type SourceCreatedOut = Static<typeof SourceCreatedOutSchema>
+
+/** URLs that take webhooks of other services in. Each source is named by its id or uid. */
+export interface Sources {
+  create(app: string, input: SourceIn): Promise<SourceCreatedOut>
+  get(app: string, source: string): Promise<SourceOut>
+  list(app: string, options?: ListOptions): Promise<List<SourceOut>>
+  /** Absent fields stay; `settings` replaces all settings. */
+  update(app: string, source: string, change: SourcePatch): Promise<SourceOut>
+  /** Deletes it; the messages that arrived at it stay. */
+  delete(app: string, source: string): Promise<void>
+  /** Gives it a new URL. The old URL works for the grace period, two days by default. */
+  rotateToken(app: string, source: string, gracePeriodSeconds?: number): Promise<SourceOut>
+  /** Replaces the secret; resolves with the new one if Sluice made it. */
+  rotateSecret(app: string, source: string, rotation?: SourceRotation): Promise<string | null>
+}
+
+/** The new secret of a source. */
+export interface SourceRotation {
+  readonly secret?: string | undefined
+  readonly gracePeriodSeconds?: number | undefined
+}
+
+export function sources(request: Request): Sources {
+  const all = (app: string) => `/app/${part(app)}/source`
+  const at = (app: string, source: string) => `${all(app)}/${part(source)}`
+  return {
+    create: (app, input) => request('POST', all(app), input),
+    get: (app, source) => request('GET', at(app, source)),
+    list: (app, options) => request('GET', `${all(app)}${queryOf(options)}`),
+    update: (app, source, change) => request('PATCH', at(app, source), change),
+    delete: (app, source) => request('DELETE', at(app, source)),
+    rotateToken: (app, source, gracePeriodSeconds) =>
+      request('POST', `${at(app, source)}/token/rotate`, { gracePeriodSeconds }),
+    async rotateSecret(app, source, rotation = {}) {
+      const { secret } = await request<{ secret: string | null }>('POST', `${at(app, source)}/secret/rotate`, rotation)
+      return secret
     },
   }
 }

@@ -12,7 +12,16 @@ import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { type DeadLetters, deadLetters, type Explain, explain, type Lanes, lanes } from './deliveries.ts'
 import { type Attempts, attempts, type Messages, messages } from './history.ts'
-import { type Applications, applications, type Endpoints, endpoints, type Schedules, schedules } from './manage.ts'
+import {
+  type Applications,
+  applications,
+  type Endpoints,
+  endpoints,
+  type Schedules,
+  type Sources,
+  schedules,
+  sources,
+} from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { readOptions, type SluiceOptions } from './options.ts'
 
@@ -37,6 +46,7 @@ export interface Sluice extends AsyncDisposable {
   readonly lanes: Lanes
   readonly deadLetters: DeadLetters
   readonly schedules: Schedules
+  readonly sources: Sources
   readonly messages: Messages
   readonly attempts: Attempts
   /** The URL of the API, such as `http://127.0.0.1:8484`; undefined without `listen`. */
@@ -164,6 +174,7 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
     lanes: lanes(request),
     deadLetters: deadLetters(request),
     schedules: schedules(request),
+    sources: sources(request),
     messages: messages(request),
     attempts: attempts(request),
     explain: explain(request),

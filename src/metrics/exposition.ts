@@ -152,6 +152,11 @@ const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sampl
   messagesAccepted: ({ meter }) => one(meter.messagesAccepted),
   messagesRepeated: ({ meter }) => one(meter.messagesRepeated),
   publishesRefused: ({ meter }) => by('reason', meter.refused),
+  arrivals: ({ meter }) =>
+    [...meter.arrivals].map(([name, value]) => {
+      const [provider = '', result = ''] = name.split(' ')
+      return { labels: { provider, result }, value }
+    }),
   deliveriesAccepted: ({ meter }) => one(meter.deliveriesAccepted),
   deliveriesEnded: ({ meter }) => by('end', Object.entries(meter.ends)),
   deliveriesRetried: ({ meter }) => one(meter.deliveriesRetried),

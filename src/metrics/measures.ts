@@ -43,6 +43,11 @@ export const measures = {
   publishesRefused: counter('sluice_publishes_refused_total', 'Publish requests that were refused.', {
     reason: 'the code of the error, see [errors](errors.md)',
   }),
+  arrivals: counter('sluice_arrivals_total', 'Requests that arrived at sources.', {
+    provider: 'the provider of the source, or `unknown` for a URL that is no source',
+    result:
+      '`accepted`, `repeated`, `answered` (a handshake), or why it was refused: `wrong_signature`, `not_signed`, `stale`, `malformed`, `wrong_method`, or the code of the [error](errors.md)',
+  }),
   deliveriesAccepted: counter('sluice_deliveries_accepted_total', 'Deliveries of the messages that were stored.'),
   deliveriesEnded: counter('sluice_deliveries_ended_total', 'Deliveries that ended.', { end: deliveryEnds }),
   deliveriesRetried: counter(

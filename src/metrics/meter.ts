@@ -58,6 +58,8 @@ export class Meter implements CommitObserver {
   readonly deadLetters = new Map<DeadReason, number>()
   /** By the code of the error. */
   readonly refused = new Map<RefusalCode, number>()
+  /** Arrivals at sources, by provider and result. */
+  readonly arrivals = new Map<string, number>()
   /** Failed attempts by endpoint; the endpoint that failed last is the last. */
   readonly failing = new Map<number, { readonly app: number; failures: number }>()
   readonly deliveryWait = new Histogram(measures.deliveryWait.buckets)
@@ -106,6 +108,12 @@ export class Meter implements CommitObserver {
   /** Counts a refused publish by the code of its error. */
   refuse(code: RefusalCode): void {
     this.refused.set(code, (this.refused.get(code) ?? 0) + 1)
+  }
+
+  /** Counts an arrival at a source. */
+  arrive(provider: string, result: string): void {
+    const name = `${provider} ${result}`
+    this.arrivals.set(name, (this.arrivals.get(name) ?? 0) + 1)
   }
 
   /** Attempts by outcome and class of status, without those that are zero. */

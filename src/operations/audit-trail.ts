@@ -36,7 +36,7 @@ export function auditOf(
 ): ((request: Incoming, found: FoundThings) => AuditEntry) | undefined {
   const reads = method.includes('GET') || method.includes('HEAD')
   if (need.audited === 'none' || (need.audited === 'changes' && reads)) return undefined
-  const last = ['app', 'endpoint', 'schedule'].find((name) => path.endsWith(`/:${name}`))
+  const last = ['app', 'endpoint', 'schedule', 'source'].find((name) => path.endsWith(`/:${name}`))
   return (request, found) => {
     const isNew = last === undefined || found[last as keyof FoundThings] === undefined
     return {
@@ -58,10 +58,12 @@ function without(body: unknown, hidden: readonly string[] = []): unknown {
 }
 
 /** The thing at the end of the path as it is before the call; null for a new one. */
-function beforeOf({ app, endpoint, schedule }: FoundThings): string | null {
+function beforeOf({ app, endpoint, schedule, source }: FoundThings): string | null {
+  if (endpoint !== undefined) return jsonOf(toStoredOut(endpoint))
+  if (source !== undefined) return jsonOf(source)
   if (app === undefined) return null
   if (schedule !== undefined) return jsonOf(schedule)
-  return jsonOf(endpoint === undefined ? toApplicationOut(app) : toStoredOut(endpoint))
+  return jsonOf(toApplicationOut(app))
 }
 
 /** JSON without anything secret, or how long it would have been. */

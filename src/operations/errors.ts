@@ -26,6 +26,12 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
     title: 'Authentication failed',
     remedy: 'the key is missing or not valid',
   },
+  not_verified: {
+    status: 401,
+    title: 'Not verified',
+    remedy:
+      'a request to a source without a right signature; `sluice source samples` and `GET …/source/{source_id}/sample` show why it was refused',
+  },
   insufficient_access: {
     status: 403,
     title: 'Insufficient access',

@@ -6,6 +6,7 @@ export interface Example {
   /** A JSON value; a text for bodies of lines or bytes, which `contentType` describes. */
   readonly body?: unknown
   readonly contentType?: string
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** The parts of paths in examples, by their names in routes. A uid stands wherever the API takes one. */
@@ -18,6 +19,9 @@ const names: Readonly<Record<string, string>> = {
   task: 'qtask_3xKq0d5Tck2Wd9sLhB6xJ4pMe7r',
   erasure: 'qtask_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e',
   schedule: 'daily-digest',
+  source: 'repository',
+  sourceId: 'src_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e',
+  token: 'in_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e',
   region: 'eu',
   key: 'key_3xKq0d3Rav8Hn3tFgV5zC1qKy6w',
   silence: 'slnc_3xKq0d7Vfn5Rk8cYxT1sU3mHp4d',
@@ -25,7 +29,9 @@ const names: Readonly<Record<string, string>> = {
 }
 
 export function exampleName(path: string, name: string): string {
-  return path.startsWith('/operational-webhook') ? 'on-call' : (names[name] ?? '')
+  if (path.startsWith('/operational-webhook')) return 'on-call'
+  // The URL of a source takes its id alone.
+  return names[path.startsWith('/ingress/') ? 'sourceId' : name] ?? ''
 }
 
 const since = '2026-11-16T00:00:00Z'
@@ -41,6 +47,24 @@ const invoiceSchema = {
 const description = 'A customer paid an invoice.'
 const digest = { cron: '0 7 * * 1-5', timezone: 'Europe/Berlin', eventType: 'digest.due', payload: { kind: 'daily' } }
 const page = { query: { limit: 50 } }
+/** A webhook of Meta, signed with the secret of the example. */
+export const metaSecret = 'an app secret of Meta'
+export const metaToken = 'a verify token'
+const metaEvent: Example = {
+  body: '{"object":"page","entry":[{"id":"0","time":1763283600}]}',
+  contentType: 'application/json',
+  headers: { 'x-hub-signature-256': 'sha256=5f8f9c1cea346410980d997f30f5bf488168e3b5025406b2d56b3bd4b3b198e4' },
+}
+const metaChallenge: Example = {
+  query: { 'hub.mode': 'subscribe', 'hub.verify_token': metaToken, 'hub.challenge': '1158201444' },
+}
+const ingestSource = {
+  name: 'Payments',
+  uid: 'payments',
+  type: 'stripe',
+  config: { secret: 'whsec_5WbX5kEWLlfzsGNjH64I8lOOqUB6e8FH' },
+}
+const ingestEndpoint = { url, uid: 'crm', throttleRate: 20 }
 
 /**
  * Examples of the operations that take a query or a body, by operation. Those of Svix's operations have only fields that
@@ -105,6 +129,28 @@ export const examples: Readonly<Record<string, Example>> = {
   'v1.schedule.preview': { query: { cron: digest.cron, timezone: digest.timezone } },
   'v1.schedule.update': { body: { uid: 'daily-digest', ...digest, missed: 'once' } },
   'v1.schedule.patch': { body: { cron: '30 6 * * 1-5' } },
+  'v1.source.list': page,
+  'v1.source.list-all': page,
+  'v1.source.create': { body: { provider: 'github', uid: 'repository', name: 'The repository' } },
+  'v1.source.patch': { body: { name: 'The main repository', disabled: false } },
+  'v1.source.rotate-token': { body: { gracePeriodSeconds: 86_400 } },
+  'v1.source.rotate-secret': { body: { secret: 'another app secret', gracePeriodSeconds: 86_400 } },
+  'v1.source.test': { body: { headers: metaEvent.headers, body: metaEvent.body } },
+  'v1.arrival.receive': metaEvent,
+  'v1.arrival.verify': metaChallenge,
+  'v1.arrival.by-token.receive': metaEvent,
+  'v1.arrival.by-token.verify': metaChallenge,
+  'v1.ingest.source.list': page,
+  'v1.ingest.source.create': { body: ingestSource },
+  'v1.ingest.source.update': { body: { ...ingestSource, uid: 'repository' } },
+  'v1.ingest.dashboard': { body: { expiry: 3600 } },
+  'v1.ingest.endpoint.list': page,
+  'v1.ingest.endpoint.create': { body: ingestEndpoint },
+  'v1.ingest.endpoint.update': { body: ingestEndpoint },
+  'v1.ingest.endpoint.patch': { body: { throttleRate: 50 } },
+  'v1.ingest.endpoint.rotate-secret': { body: {} },
+  'v1.ingest.endpoint.update-headers': { body: { headers } },
+  'v1.ingest.endpoint.patch-headers': { body: { headers } },
   'v1.message-attempt.list-by-endpoint': { query: { status: 2, limit: 50 } },
   'v1.message-attempt.list-by-msg': page,
   'v1.message-attempt.list-attempted-messages': { query: { status: 2, limit: 50 } },

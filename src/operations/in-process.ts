@@ -130,6 +130,7 @@ interface Found {
 
 /** Words come before names: `/app/:app/msg/batch` before `/app/:app/msg/:message`. */
 const ordered = routes
+  .filter(({ root }) => root === undefined)
   .map((route) => ({ route, steps: route.path.split('/').slice(1), rank: route.path.replace(/:\w+/g, '\uffff') }))
   .sort((a, b) => (a.rank < b.rank ? -1 : 1))
 

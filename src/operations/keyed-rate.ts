@@ -15,9 +15,14 @@ export class KeyedRate {
     this.#depthMs = burst * intervalMs
   }
 
-  /** Takes a token. The answer is how long to wait for one: 0 while the bucket lasts. */
-  take(key: string, now: SteadyMs): number {
-    const fullAt = Math.max(this.#fullAt.get(key) ?? now, now) + this.#intervalMs
+  /** How long to wait for a token: 0 while the bucket lasts. It takes none. */
+  waitMs(key: string, now: SteadyMs): number {
+    return Math.max(0, (this.#fullAt.get(key) ?? now) + this.#intervalMs - now - this.#depthMs)
+  }
+
+  /** Takes tokens, one by default. The answer is how long to wait for them: 0 while the bucket lasts. */
+  take(key: string, now: SteadyMs, tokens = 1): number {
+    const fullAt = Math.max(this.#fullAt.get(key) ?? now, now) + tokens * this.#intervalMs
     const overMs = fullAt - now - this.#depthMs
     if (overMs > 0) return overMs
     this.#fullAt.delete(key)
@@ -45,7 +50,7 @@ export class FailureLimit {
 }
 
 /** The network that an address counts for: an IPv6 client has a whole /64 of addresses. */
-function networkOf(ip: string): string {
+export function networkOf(ip: string): string {
   if (!ip.includes(':') || ip.startsWith('::ffff:')) return ip
   const [head = '', tail] = ip.split('::')
   const groups = head.split(':')

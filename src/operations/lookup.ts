@@ -1,6 +1,7 @@
 import { AppError, noSuch } from '../domain/app-error.ts'
 import { type Endpoint, managementApplication, type SealedField } from '../domain/endpoint.ts'
 import { decodeKey } from '../domain/ids.ts'
+import type { Source } from '../domain/source.ts'
 import type { Store } from '../store/store.ts'
 import type { Route, Things } from './route.ts'
 
@@ -21,7 +22,7 @@ const kinds: Readonly<Record<keyof Things, Kind>> = {
   // The endpoints of operational webhooks are in no application of the caller's.
   endpoint: {
     noun: 'endpoint',
-    find: (store, name, { app }) => store.findEndpoint(app?.key ?? managementApplication, name),
+    find: (store, name, { app, source }) => store.findEndpoint(app?.key ?? source?.app ?? managementApplication, name),
   },
   message: { noun: 'message', find: async (store, name, { app }) => app && store.findMessage(app.key, name) },
   attempt: {
@@ -32,6 +33,11 @@ const kinds: Readonly<Record<keyof Things, Kind>> = {
     },
   },
   schedule: { noun: 'schedule', find: async (store, name, { app }) => app && store.findSchedule(app.key, name) },
+  // Svix's routes name no application.
+  source: {
+    noun: 'source',
+    find: (store, name, { app }) => (app === undefined ? sourceAnywhere(store, name) : store.findSource(app.key, name)),
+  },
   task: {
     noun: 'task',
     find: async (store, name, { app }) => {
@@ -46,6 +52,16 @@ const kinds: Readonly<Record<keyof Things, Kind>> = {
       return task?.work.type === 'subject.erase' && task.app === app?.key ? task : undefined
     },
   },
+}
+
+/** The source with this id, or the only one with this uid. Throws AppError `conflict` when there are several. */
+async function sourceAnywhere(store: Store, name: string): Promise<Source | undefined> {
+  const key = decodeKey('src', name)
+  const named = key === undefined ? undefined : await store.sourceAt(key)
+  if (named?.id === name) return named
+  const [first, second] = await store.sourcesNamed(name)
+  if (second === undefined) return first
+  throw new AppError('conflict', `Several applications have a source with the uid ${name}; name it by its id.`)
 }
 
 /**

@@ -2,6 +2,7 @@ import type { TSchema } from 'typebox'
 import { alerts } from './nouns/alert.ts'
 import { apiKeys } from './nouns/api-key.ts'
 import { applications } from './nouns/application.ts'
+import { arrivals } from './nouns/arrival.ts'
 import { attempts } from './nouns/attempt.ts'
 import { audit } from './nouns/audit.ts'
 import { authentication } from './nouns/authentication.ts'
@@ -13,6 +14,7 @@ import { eventTypes } from './nouns/event-type.ts'
 import { finding } from './nouns/find.ts'
 import { health, reference } from './nouns/health.ts'
 import { history } from './nouns/history.ts'
+import { ingest } from './nouns/ingest.ts'
 import { lanes } from './nouns/lane.ts'
 import { live } from './nouns/live.ts'
 import { messages } from './nouns/message.ts'
@@ -21,10 +23,11 @@ import { regions } from './nouns/region.ts'
 import { replays } from './nouns/replay.ts'
 import { schedules } from './nouns/schedule.ts'
 import { sessions } from './nouns/session.ts'
+import { sources } from './nouns/source.ts'
 import { sourceProviders } from './nouns/source-provider.ts'
 import { statistics } from './nouns/statistics.ts'
 import { subjects } from './nouns/subject.ts'
-import type { Noun, Route } from './route.ts'
+import { type Noun, type Route, urlOf } from './route.ts'
 
 /** Every kind of thing in the API, in the order of the reference. */
 const all = [
@@ -35,6 +38,7 @@ const all = [
   regions,
   schedules,
   sourceProviders,
+  sources,
   attempts,
   replays,
   deadLetters,
@@ -57,16 +61,17 @@ const all = [
   reference,
 ] satisfies readonly Noun[]
 
-export const nouns: readonly Noun[] = all
+/** Those whose URLs begin otherwise than the API of Sluice come last. */
+export const nouns: readonly Noun[] = [...all, arrivals, ingest]
 
 /** Every route with its types. */
 export type KnownRoute = (typeof all)[number]['routes'][number]
 
 export const routes: readonly Route[] = nouns.flatMap((noun) => noun.routes)
 
-/** The same by method and path, such as `GET /app/:app`. */
+/** The same by method and path, such as `GET /app/:app`; with the whole URL where it begins otherwise than `/api/v1`. */
 export const operations: Readonly<Record<string, Route>> = Object.fromEntries(
-  routes.map((route) => [`${route.method} ${route.path}`, route]),
+  routes.map((route) => [`${route.method} ${route.root === undefined ? route.path : urlOf(route)}`, route]),
 )
 
 /** The schemas that have a name in the reference. */

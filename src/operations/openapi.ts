@@ -3,7 +3,7 @@ import { codesByStatus, remedyOf } from './errors.ts'
 import { exampleAnswers, exampleName, examples } from './examples.ts'
 import { text, whole } from './fields.ts'
 import { namedSchemas, nouns } from './nouns.ts'
-import { anyBytes, isBodyOptional, type JsonLines, type Route } from './route.ts'
+import { anyBytes, isBodyOptional, type JsonLines, type Route, urlOf } from './route.ts'
 
 /** Path parameters by their names in routes: the name in the reference, which is Svix's, and a description. */
 const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
@@ -18,6 +18,8 @@ const pathParameters: Readonly<Record<string, { readonly name: string; readonly 
   region: { name: 'region', description: 'The name of a region' },
   key: { name: 'key_id', description: 'The id of an API key' },
   session: { name: 'session_id', description: 'The id of a session' },
+  source: { name: 'source_id', description: 'The id or uid of a source' },
+  token: { name: 'token', description: 'The token of the URL of a source' },
   silence: { name: 'silence_id', description: 'The id of a silence' },
 }
 
@@ -92,8 +94,8 @@ export function openApiDocument(): OpenApiDocument {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const { tag, routes } of nouns) {
     for (const route of routes) {
-      const { method, path } = route
-      const at = prefix + path.replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.name ?? name}}`)
+      const { method } = route
+      const at = urlOf(route).replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.name ?? name}}`)
       paths[at] = { ...paths[at], [method.toLowerCase()]: describe(tag, route) }
     }
   }

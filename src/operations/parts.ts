@@ -9,7 +9,9 @@ import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
 import { Facts } from '../metrics/facts.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
-import type { Store } from '../store/store.ts'
+import { type FetchKeys, KeySets } from '../sources/key-sets.ts'
+import { type Store, StoreTrouble } from '../store/store.ts'
+import { type ArrivalLimits, Arrivals, type OnArrival } from './arrivals.ts'
 import { Authenticator } from './auth.ts'
 import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
@@ -38,6 +40,8 @@ export interface Context {
   readonly signatureHeaders: SignatureFamily
   /** Makes one attempt at a URL that is no endpoint yet. */
   readonly tryOnce: (trial: Trial) => Promise<Outcome>
+  /** Fetches the public keys (JWKS) of a provider, through the address guard. */
+  readonly fetchKeys: FetchKeys
   readonly limits: Limits
   /** The settings of this process as texts, with their origins. */
   readonly settings: () => readonly ShownSetting[]
@@ -49,6 +53,8 @@ export interface Context {
   readonly onBug: (error: unknown) => void
   /** Counts a refused publish by the code of its error. */
   readonly onRefusedPublish?: (code: AppErrorCode | 'internal') => void
+  /** Counts an arrival at a source. */
+  readonly onArrival?: OnArrival
   /** Publishes a second that load shedding refused recently, in this process. */
   readonly shedPerSecond?: () => number
 }
@@ -77,10 +83,11 @@ export interface ShownSetting {
 }
 
 /** Settings that refusals mention by these names: mostly how many of a kind may exist. */
-export interface Limits {
+export interface Limits extends ArrivalLimits {
   readonly maxEndpointsPerApp: number
   readonly maxEventTypesPerEndpoint: number
   readonly maxSchedulesPerApp: number
+  readonly maxSourcesPerApp: number
   readonly checkEventTypes: 'always' | 'never' | null
   readonly maxWaiting: number
   readonly maxWaitingPerApp: number
@@ -95,6 +102,7 @@ export interface Limits {
 /** Everything that handlers work with. */
 export interface Parts extends Context {
   readonly auth: Authenticator
+  readonly arrivals: Arrivals
   readonly explainer: Explainer
   readonly doctor: Doctor
   readonly live: Live
@@ -115,6 +123,7 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
   return {
     ...context,
     auth,
+    arrivals: new Arrivals({ ...context, keySets: new KeySets(context.fetchKeys), onTrouble: noteBug(context) }),
     explainer,
     live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }, liveOut),
     doctor: new Doctor({ ...context, explainer, facts }),
@@ -127,6 +136,13 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
       reference ??= Buffer.from(JSON.stringify(openApiDocument()))
       return reference
     },
+  }
+}
+
+/** Trouble of the store is logged where the store is opened. */
+function noteBug({ onBug }: Context): (error: unknown) => void {
+  return (error) => {
+    if (!(error instanceof StoreTrouble)) onBug(error)
   }
 }
 

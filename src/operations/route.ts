@@ -4,6 +4,7 @@ import type { Static, TSchema } from 'typebox'
 import type { Attempt, Message } from '../domain/delivery.ts'
 import type { Application, Endpoint } from '../domain/endpoint.ts'
 import type { Schedule } from '../domain/schedule.ts'
+import type { Source } from '../domain/source.ts'
 import type { Task } from '../domain/task.ts'
 import type { Caller, Need } from './access.ts'
 import type { Context, Parts } from './parts.ts'
@@ -15,6 +16,7 @@ export interface Things {
   readonly message: Message
   readonly attempt: Attempt
   readonly schedule: Schedule
+  readonly source: Source
   readonly task: Task
   readonly erasure: Task
 }
@@ -154,6 +156,9 @@ export type Call<Path extends string, Query, Body, L extends Lookup, R extends R
   readonly request: Incoming
 } & Found<Path, L>
 
+/** Sluice's own API; the part of Svix's that takes webhooks in; and the URLs of sources. */
+export type Root = '/api/v1' | '/ingest/api/v1' | ''
+
 /** One operation of the API. The guard, the audit log, the checks, the reference and the registration follow from it. */
 interface Definition<
   Path extends string,
@@ -164,8 +169,10 @@ interface Definition<
   R extends Reading,
 > {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Below `/api/v1`. */
+  /** Below `root`. */
   readonly path: Path
+  /** The beginning of its URL; `/api/v1` by default. */
+  readonly root?: Root | undefined
   /** The permission that the caller needs; `open` asks for no key. */
   readonly need: Need | 'open'
   /** As in Svix's API where it has the operation, so that generated clients have the same names. */
@@ -179,6 +186,8 @@ interface Definition<
   readonly reading?: R
   /** The longest body, where that is not the server's own limit. */
   readonly bodyLimit?: (context: Context) => number
+  /** Refuses a request of an open route before its body is read, by throwing. */
+  readonly admit?: (request: Pick<Incoming, 'params' | 'address'>, parts: Parts) => Promise<void>
   readonly answers: A
   /** Whether the answer holds a secret: it is then never kept for an Idempotency-Key. */
   readonly answersSecret?: boolean
@@ -189,6 +198,11 @@ interface Definition<
 /** A definition whose types have done their work. */
 export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answers, Lookup, Reading>, 'handle'> {
   readonly handle: (call: never, parts: Parts) => unknown
+}
+
+/** The URL of a route. */
+export function urlOf({ root = '/api/v1', path }: Pick<Route, 'root' | 'path'>): string {
+  return root + path
 }
 
 /** A route that keeps the types of its method, path and answers, for callers of `request()`. */

@@ -41,8 +41,8 @@ export interface Sources {
 export type NewSource = Pick<Source, 'uid' | 'name' | 'provider' | 'settings' | 'secrets' | 'disabled' | 'metadata'> &
   Partial<Pick<Source, 'ingestType' | 'ownsApp'>>
 
-type Changeable = Omit<NewSource, 'ingestType' | 'ownsApp'> & Pick<Source, 'tokens' | 'ingestType'>
-export type SourceChange = Partial<Changeable> | ((source: Source, now: EpochMs) => Partial<Changeable>)
+export type ChangedFields = Partial<Omit<NewSource, 'ingestType' | 'ownsApp'> & Pick<Source, 'tokens' | 'ingestType'>>
+export type SourceChange = ChangedFields | ((source: Source, now: EpochMs) => ChangedFields)
 
 export interface ArrivingSource extends Source {
   /** Its application's id. */
@@ -74,10 +74,10 @@ export function tooManySources(atMost: number): AppError {
   return quotaExceeded('An application', atMost, 'sources', 'maxSourcesPerApp')
 }
 
-/** The source with the given fields changed. Secrets and tokens that are set replace their damaged record. */
+/** The source with the given fields changed. Settings, secrets and tokens that are all set replace their damaged record. */
 export function changedSource(before: Source, change: SourceChange, now: EpochMs): Source {
   const given = defined(typeof change === 'function' ? change(before, now) : change)
   const { damaged, ...whole } = before
-  const isMended = given.secrets !== undefined && given.tokens !== undefined
+  const isMended = given.settings !== undefined && given.secrets !== undefined && given.tokens !== undefined
   return { ...whole, ...(damaged && !isMended && { damaged }), ...given }
 }

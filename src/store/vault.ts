@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createSecretKey } from 'node:crypto'
 
 /**
  * Seals text that must not be readable in the database, in its log or in a copy of either: the secrets and headers of
- * endpoints, the secrets of regions, the headers of schedules, and the secrets and tokens of sources. Both stores put them through here as rows are written and read, and nowhere else.
+ * endpoints, the secrets of regions, the headers of schedules, and the settings, secrets and tokens of sources. Both stores put them through here as rows are written and read, and nowhere else.
  *
  * A sealed text is `v1|key id|iv|tag|ciphertext`, in base64: AES-256-GCM under a random 96-bit iv. Its place is
  * authenticated with it, so that a record copied into another row, column or application does not open.

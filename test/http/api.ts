@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import { sendOnce, serverDefaultsOf } from '../../src/compose/delivering.ts'
 import { buildApp } from '../../src/http/app.ts'
@@ -70,6 +71,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
       })
       return sendOnce(trials, trial)
     },
+    fetchKeys: async () => assert.fail('no keys are fetched here'),
     liveSources: { recent: new RecentAttempts(systemClock), counts: ownCounts(new Meter()) },
     settings: () => showSettings(configOf({}), {}),
     requestTimeoutMs: 30_000,

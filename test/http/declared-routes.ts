@@ -1,5 +1,5 @@
-import { prefix } from '../../src/operations/openapi.ts'
 import { openApi } from './api.ts'
+import { isOfOperations } from './paths.ts'
 
 export interface DeclaredRoute {
   readonly method: string
@@ -14,7 +14,7 @@ export async function declaredRoutes(): Promise<DeclaredRoute[]> {
   app.addHook('onRoute', ({ method, url }) => {
     // The answers to other methods come last, and with them the first OPTIONS.
     if (method === 'OPTIONS') ofOperations = false
-    if (!ofOperations || !url.startsWith(prefix)) return
+    if (!ofOperations || !isOfOperations(url)) return
     for (const name of [method].flat()) if (name !== 'HEAD') declared.set(`${name} ${url}`, { method: name, url })
   })
   await app.ready()

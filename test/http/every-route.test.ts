@@ -4,6 +4,7 @@ import { operations } from '../../src/operations/nouns.ts'
 import { prefix } from '../../src/operations/openapi.ts'
 import type { Answer } from './api.ts'
 import { leastBody, leastQuery } from './from-schema.ts'
+import { urlAt } from './paths.ts'
 import { fill, type Ids, openPopulated, type Populated, takesJson } from './populated.ts'
 
 /** One API for all tests that leave nothing behind in it. */
@@ -53,7 +54,7 @@ describe('every route', () => {
         const { app, mine } = await sharedApi()
         const answer = await app.inject({
           method: method as 'GET',
-          url: prefix + fill(path, mine),
+          url: urlAt(fill(path, mine)),
           remoteAddress: `10.0.0.${++callers}`,
           headers: { 'content-type': 'application/json' },
           ...(method === 'GET' ? {} : { payload: '{not json' }),
@@ -66,7 +67,7 @@ describe('every route', () => {
       test(`${route} knows the ${part} of another application as little as one that never was`, async () => {
         const { ask, mine, theirs } = await sharedApi()
         const at = (ids: Ids) => {
-          const url = prefix + fill(path, { ...mine, ...ids }) + leastQuery(operation.query)
+          const url = urlAt(fill(path, { ...mine, ...ids })) + leastQuery(operation.query)
           return ask(method, url, leastBody(operation.body))
         }
         const foreign = await at({ [part]: theirs[part] as string })
@@ -80,7 +81,7 @@ describe('every route', () => {
       test(`${route} of an application that never was is 404`, async () => {
         const { ask, mine } = await sharedApi()
         const app = unknownLike(mine.app as string)
-        const url = prefix + fill(path, { ...mine, app }) + leastQuery(operation.query)
+        const url = urlAt(fill(path, { ...mine, app })) + leastQuery(operation.query)
         const answer = await ask(method, url, leastBody(operation.body))
         assert.deepEqual([answer.status, answer.json.code], [404, 'not_found'], answer.text)
       })
@@ -89,7 +90,7 @@ describe('every route', () => {
         const { ask, mine, theirs } = await sharedApi()
         const headers = { authorization: `Bearer ${await keyOfMine()}` }
         const at = (ids: Ids) => {
-          const url = prefix + fill(path, ids) + leastQuery(operation.query)
+          const url = urlAt(fill(path, ids)) + leastQuery(operation.query)
           return ask(method, url, leastBody(operation.body), headers)
         }
         const foreign = await at(theirs)
@@ -114,7 +115,7 @@ describe('a path', () => {
 
     test(`${path} answers ${taken.join(', ')} and 405 to every other method`, async () => {
       const { app, mine } = await sharedApi()
-      const url = prefix + fill(path, mine)
+      const url = urlAt(fill(path, mine))
       for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const) {
         if (taken.includes(method)) continue
         const { statusCode, headers, payload } = await app.inject({ method, url, payload: 'anything' })
@@ -210,7 +211,7 @@ describe('a body on any route that takes one', () => {
       const { ask, mine, store } = await openPopulated({ bodyLimitBytes: 127 * 1024 })
       const before = await store.counts()
       for (const { method, path, route } of taking) {
-        const answer = await ask(method, prefix + fill(path, mine), body, headers)
+        const answer = await ask(method, urlAt(fill(path, mine)), body, headers)
         assert.deepEqual([answer.status, answer.json?.code], [status, code], `${route}: ${answer.text}`)
         assert.match(String(answer.headers['content-type']), /^application\/json/)
         assert.doesNotMatch(answer.text, /node_modules|\.ts:\d/)
@@ -231,7 +232,7 @@ describe('a query on any route that lists', () => {
     test(`?${query} is 422 on all ${listing.length}`, async () => {
       const { ask, mine } = await sharedApi()
       for (const { method, path, route } of listing) {
-        const answer = await ask(method, `${prefix}${fill(path, mine)}?${query}`)
+        const answer = await ask(method, `${urlAt(fill(path, mine))}?${query}`)
         assert.deepEqual([answer.status, answer.json?.code], [422, 'validation'], `${route}: ${answer.text}`)
         assert.equal(answer.json.detail[0].loc[0], 'query')
       }

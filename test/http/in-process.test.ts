@@ -82,7 +82,8 @@ test('a change in process leaves a row in the audit log', async () => {
 
 test('every route is reached in process by a path of its own', async () => {
   const { get } = await createWorld()
-  for (const { method, path } of routes) {
+  for (const { method, path, root } of routes) {
+    if (root !== undefined) continue
     const answer = await get(method, path.replace(/:\w+/g, 'no-such-thing'))
     const code = (answer as { code?: string } | undefined)?.code
     assert.notEqual(code, 'method_not_allowed', `${method} ${path}`)

@@ -4,15 +4,16 @@ import { describe, test } from 'node:test'
 import { writeClient } from '../../scripts/client.ts'
 import { codesByStatus, remedyOf } from '../../src/operations/errors.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { type JsonSchema, openApiDocument, prefix } from '../../src/operations/openapi.ts'
+import { type JsonSchema, openApiDocument } from '../../src/operations/openapi.ts'
 import { openApi } from './api.ts'
 import { declaredRoutes } from './declared-routes.ts'
+import { pathOf } from './paths.ts'
 
 const checkedIn = new URL('../../docs/openapi.json', import.meta.url)
 
 describe('the reference', () => {
   test('describes every route, and nothing but routes', async () => {
-    const declared = (await declaredRoutes()).map(({ method, url }) => `${method} ${url.slice(prefix.length)}`)
+    const declared = (await declaredRoutes()).map(({ method, url }) => `${method} ${pathOf(url)}`)
     const described = Object.keys(operations)
     assert.deepEqual(
       { missing: declared.filter((route) => !described.includes(route)) },

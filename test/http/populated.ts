@@ -42,10 +42,13 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   const task = await make(`/app/${app}/dead/replay`, {})
   const erasure = await make(`/app/${app}/subject/erase`, { subject: 'nobody' })
   const schedule = await make(`/app/${app}/schedule`, { cron: '0 7 * * *', eventType: 'x', payload: {} })
+  const { id: source, url } = (await ask('POST', `/api/v1/app/${app}/source`, { provider: 'github' })).json
+  const token = new URL(url).pathname.slice('/in/'.length)
   const region = `region-${uid}-${'0'.repeat(18)}`
   await make(`/app/${app}/region`, { name: region })
   const silence = await make('/alert/silence', { seconds: 60 })
-  return { app, endpoint, message, key, name, operational, task, erasure, schedule, region, session, silence }
+  const things = { schedule, source, token, region, session, silence }
+  return { app, endpoint, message, key, name, operational, task, erasure, ...things }
 }
 
 /** Plays a worker whose every attempt fails with this verdict. Gives the id of the attempt by that of the endpoint. */

@@ -38,6 +38,10 @@ const collisions: Readonly<Record<string, readonly Collision[]>> = {
     ['PUT', '/app/a/schedule/new', { ...schedule, uid: 's' }, 409],
     ['PATCH', '/app/a/schedule/t', { uid: 's' }, 409],
   ],
+  'source (app, uid)': [
+    ['POST', '/app/a/source', { provider: 'github', uid: 's' }, 409],
+    ['PATCH', '/app/a/source/t', { uid: 's' }, 409],
+  ],
   'event_id (app, event_id)': [
     ['POST', '/app/a/msg', { eventType: 'x', payload: {}, eventId: 'm' }, 409],
     ['POST', '/app/a/msg/raw?event_type=x&event_id=m', {}, 409],
@@ -82,6 +86,11 @@ const internal: Readonly<Record<string, string>> = {
   'lane (endpoint)': made,
   'pending (endpoint, class, due_at, message)': made,
   'sealing_key (id)': locked,
+  'signing_key (id)': made,
+  'source_arrivals (source)': locked,
+  'source_sample (source, slot)': locked,
+  'subject (app, hash, message)': locked,
+  'subject_key (app)': locked,
   'variant (message, n)': made,
 }
 
@@ -131,6 +140,8 @@ async function populated(api: Api): Promise<Api> {
     ['/operational-webhook/endpoint', { ...endpoint, uid: 'f' }],
     ['/app/a/schedule', { ...schedule, uid: 's' }],
     ['/app/a/schedule', { ...schedule, uid: 't' }],
+    ['/app/a/source', { provider: 'github', uid: 's' }],
+    ['/app/a/source', { provider: 'github', uid: 't' }],
     ['/app/a/msg', { eventType: 'x', payload: {}, eventId: 'm' }],
     ['/app/a/region', { name: 'eu' }],
     ['/event-type', eventType],

@@ -27,7 +27,7 @@ const week = 7 * 24 * 3600
 const defaultExpirySeconds = 3600
 const sessionId = Type.String({ minLength: 1, maxLength: 256 })
 
-const AppPortalAccessIn = Type.Object({
+export const AppPortalAccessIn = Type.Object({
   application: maybe(
     ApplicationIn,
     'Creates the application with this under the uid in the path, if it does not exist.',
@@ -50,7 +50,7 @@ const AppPortalAccessIn = Type.Object({
   ),
 })
 
-const AppPortalAccessOut = Type.Object({
+export const AppPortalAccessOut = Type.Object({
   url: text('Link to the portal; the token follows the `#`.'),
   token: text('Token in the link.'),
 })
@@ -103,7 +103,7 @@ export function toAccessOut(caller: Caller): Out<typeof AccessOut> {
 }
 
 /** Makes a token for the portal of an application, and the link that carries it. */
-async function letIn(
+export async function letIn(
   { store, randomText, publicUrl }: Parts,
   { caller, protocol, host }: Incoming,
   app: Application,

@@ -63,12 +63,13 @@ const tooManyHeaders = {
 }
 
 /** The headers that go out with every delivery of an endpoint. */
-export function endpointHeaderRoutes({ path, id, needs }: Place) {
+export function endpointHeaderRoutes({ path, root, id, needs }: Place) {
   const headersPath = `${path}/:endpoint/headers` as const
   return [
     route({
       method: 'GET',
       path: headersPath,
+      root,
       need: needs.view,
       id: `${id}.get-headers`,
       summary: 'Get the headers that go out with every delivery',
@@ -81,6 +82,7 @@ export function endpointHeaderRoutes({ path, id, needs }: Place) {
     route({
       method: 'PUT',
       path: headersPath,
+      root,
       need: needs.manage,
       id: `${id}.update-headers`,
       summary: 'Replace the headers that go out with every delivery',
@@ -95,6 +97,7 @@ export function endpointHeaderRoutes({ path, id, needs }: Place) {
     route({
       method: 'PATCH',
       path: headersPath,
+      root,
       need: needs.manage,
       id: `${id}.patch-headers`,
       summary: 'Change some of the headers that go out with every delivery',

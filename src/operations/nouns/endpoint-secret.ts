@@ -31,11 +31,12 @@ export const EndpointSecretRotateIn = Type.Object({
 })
 
 /** The secret that a receiver verifies with, and its rotation without a moment in which the receiver cannot verify. */
-export function endpointSecretRoutes({ path, id, needs }: Place) {
+export function endpointSecretRoutes({ path, root, id, needs }: Place) {
   return [
     route({
       method: 'GET',
       path: `${path}/:endpoint/secret`,
+      root,
       need: needs.viewSecret,
       id: `${id}.get-secret`,
       summary: "Get an endpoint's signing secret",
@@ -45,6 +46,7 @@ export function endpointSecretRoutes({ path, id, needs }: Place) {
     route({
       method: 'POST',
       path: `${path}/:endpoint/secret/rotate`,
+      root,
       need: needs.changeSecret,
       id: `${id}.rotate-secret`,
       summary: "Change an endpoint's signing secret",

@@ -4,6 +4,7 @@ import { type Application, type Endpoint, managementApplication } from '../../do
 import { isShownTo } from '../../domain/event-type.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import { nearest } from '../../domain/nearest.ts'
+import type { Source } from '../../domain/source.ts'
 import type { NewEndpoint, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { endpointProblems, flowProblems, shapingProblems } from '../endpoint-problems.ts'
@@ -28,7 +29,7 @@ import {
 import type { Place } from './endpoints.ts'
 
 /** Endpoints: list, create, get, replace, change, delete. */
-export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place) {
+export function endpointRoutes({ path, root, id, whose, needs, subscribesToEventTypes }: Place) {
   const one = `${path}/:endpoint` as const
 
   async function problemsOf(
@@ -50,6 +51,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
     route({
       method: 'GET',
       path,
+      root,
       need: needs.view,
       id: `${id}.list`,
       summary: `List the endpoints of ${whose}`,
@@ -72,6 +74,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
     route({
       method: 'POST',
       path,
+      root,
       need: needs.manage,
       id: `${id}.create`,
       summary: `Create an endpoint of ${whose}`,
@@ -80,7 +83,8 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       body: EndpointIn,
       answers: { 201: EndpointOut },
       handle: async (call, parts) => {
-        const { body, request } = call
+        const { request } = call
+        const body = inChannel(call, call.body)
         refuseHiding(request, body)
         const secret =
           body.secret == null ? makeSecret(parts.randomBytes) : readSecret(body.secret, body.signature ?? 'standard')
@@ -94,6 +98,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
     route({
       method: 'GET',
       path: one,
+      root,
       need: needs.view,
       id: `${id}.get`,
       summary: 'Get an endpoint',
@@ -103,6 +108,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
     route({
       method: 'PUT',
       path: one,
+      root,
       need: needs.manage,
       id: `${id}.update`,
       summary: 'Replace an endpoint, or create it',
@@ -111,7 +117,8 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       answers: { 200: EndpointOut, 201: EndpointOut },
       lookup: 'upsert',
       handle: async (call, parts) => {
-        const { body, params, request, endpoint } = call
+        const { params, request, endpoint } = call
+        const body = inChannel(call, call.body)
         refuseHiding(request, body)
         refuseIf(await problemsOf(body, parts, request, endpoint))
         const replaced = endpoint && (await replace(parts.store, request, endpoint, body))
@@ -123,6 +130,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
     route({
       method: 'PATCH',
       path: one,
+      root,
       need: needs.manage,
       id: `${id}.patch`,
       summary: 'Change some fields of an endpoint',
@@ -142,6 +150,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
     route({
       method: 'DELETE',
       path: one,
+      root,
       need: needs.manage,
       id: `${id}.delete`,
       summary: 'Delete an endpoint',
@@ -155,8 +164,19 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
 }
 
 /** The key of the application that owns the endpoints of a request. */
-function ownerOf({ app }: { readonly params: object; readonly app?: Application }): number {
-  return app?.key ?? managementApplication
+function ownerOf({ app, source }: Owner): number {
+  return app?.key ?? source?.app ?? managementApplication
+}
+
+interface Owner {
+  readonly params: object
+  readonly app?: Application
+  readonly source?: Source
+}
+
+/** An endpoint of a source has the channel of the source, unless it names others. */
+function inChannel<T extends Static<typeof EndpointPut>>({ source }: Owner, input: T): T {
+  return source === undefined || input.channels !== undefined ? input : { ...input, channels: [source.id] }
 }
 
 /** How many endpoints an application may have. The operator's own endpoints are not counted. */

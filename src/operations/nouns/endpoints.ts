@@ -1,5 +1,5 @@
 import { admin, changeSecret, manage, type Need, view, viewSecret } from '../access.ts'
-import type { Noun } from '../route.ts'
+import type { Noun, Root } from '../route.ts'
 import { allEndpoints, EndpointSummaryOut } from './all-endpoints.ts'
 import { endpointRoutes } from './endpoint.ts'
 import { EndpointAttemptStats, EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
@@ -16,7 +16,9 @@ import { EndpointSignatureOut, EndpointTrialIn, EndpointTrialOut, endpointTrialR
 /** Where endpoints live. Those of operational webhooks are endpoints like any other, of an application of the server. */
 export interface Place {
   /** The path of the list. */
-  readonly path: '/app/:app/endpoint' | '/operational-webhook/endpoint'
+  readonly path: '/app/:app/endpoint' | '/operational-webhook/endpoint' | '/source/:source/endpoint'
+  /** Missing for the API of Sluice. */
+  readonly root?: Root
   /** The beginning of every operation's id. */
   readonly id: string
   readonly whose: string
@@ -68,6 +70,18 @@ export const endpoints = {
   },
   routes: [...routesAt(inApplications), ...endpointControlRoutes, ...endpointTrialRoutes, allEndpoints],
 } satisfies Noun
+
+/** Endpoints of the application of a source. Those that are made here get the messages of the source alone. */
+const ofSources: Place = {
+  path: '/source/:source/endpoint',
+  root: '/ingest/api/v1',
+  id: 'v1.ingest.endpoint',
+  whose: 'the application of a source',
+  needs: { view: admin, manage: admin, viewSecret: { ...admin, audited: 'all' }, changeSecret: admin },
+  subscribesToEventTypes: false,
+}
+
+export const ingestEndpoints = routesAt(ofSources)
 
 export const operationalWebhooks = {
   tag: 'Operational Webhook',

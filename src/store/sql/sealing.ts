@@ -5,7 +5,7 @@ import type { Port, Work } from './port.ts'
 import { type RegionPlace, sealedPlace } from './regions.ts'
 import { scheduleHeadersPlace } from './schedules.ts'
 import { signingKeyPlace } from './signing.ts'
-import { sealedSourceFields, sourcePlace } from './sources.ts'
+import { type SealedSourceField, sealedSourceFields, sourcePlace } from './sources.ts'
 import { statement, type Value } from './statement.ts'
 import { subjectKeyPlace } from './subjects.ts'
 
@@ -13,7 +13,7 @@ type SealedRow = Pick<EndpointRow, 'key' | 'app' | SealedColumn>
 type ScheduleRow = { readonly key: number; readonly app: number; readonly headers: unknown }
 type SubjectKeyRow = { readonly app: number; readonly secret: string }
 type SigningKeyRow = { readonly id: string; readonly secret: string }
-type SourceRow = { readonly key: number; readonly app: number; readonly secrets: unknown; readonly tokens: unknown }
+type SourceRow = { readonly key: number; readonly app: number } & Readonly<Record<SealedSourceField, unknown>>
 type RegionRow = RegionPlace & { readonly secret: string }
 
 const sealedNames = Object.values(sealedColumns)
@@ -56,12 +56,12 @@ const updateSigningKey = statement('reseal-signing-key', 'update signing_key set
 const selectSources = statement<SourceRow>(
   'sealed-sources',
   ({ forUpdate }) => `
-    select key, app, secrets, tokens from source where key > :after order by key limit :limit ${forUpdate}`,
-  { sealed: ['secrets', 'tokens'] },
+    select key, app, ${sealedSourceFields.join(', ')} from source where key > :after order by key limit :limit ${forUpdate}`,
+  { sealed: sealedSourceFields },
 )
 const updateSource = statement(
   'reseal-source',
-  'update source set secrets = :secrets, tokens = :tokens where key = :key',
+  'update source set settings = :settings, secrets = :secrets, tokens = :tokens where key = :key',
 )
 const updateSchedule = statement('reseal-schedule', 'update schedule set headers = :headers where key = :key')
 const updateSealed = statement(
@@ -179,12 +179,10 @@ function* sealSources(port: Port, resealer: Resealer): Work<void> {
     full = yield* port.transaction(function* (sql) {
       const rows = yield* sql.all(selectSources, { after, limit: sealingChunk })
       for (const row of rows) {
-        const [secrets, tokens] = sealedSourceFields.map((field) =>
-          resealer.reseal(row[field], sourcePlace(row, field)),
-        )
-        if (secrets ?? tokens) {
-          const sealed = { secrets: { sealed: secrets ?? row.secrets }, tokens: { sealed: tokens ?? row.tokens } }
-          yield* sql.all(updateSource, { key: row.key, ...sealed })
+        const resealed = sealedSourceFields.map((field) => resealer.reseal(row[field], sourcePlace(row, field)))
+        if (resealed.some((sealed) => sealed !== undefined)) {
+          const values = sealedSourceFields.map((field, i) => [field, { sealed: resealed[i] ?? row[field] }])
+          yield* sql.all(updateSource, { key: row.key, ...Object.fromEntries(values) })
         }
         after = row.key
       }

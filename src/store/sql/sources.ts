@@ -17,9 +17,9 @@ import { noApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
 
-/** The fields of a source that hold secrets. */
-export const sealedSourceFields = ['secrets', 'tokens'] as const
-type SealedSourceField = (typeof sealedSourceFields)[number]
+/** The fields of a source that hold secrets. A setting may be one, such as Meta's verify token. */
+export const sealedSourceFields = ['settings', 'secrets', 'tokens'] as const
+export type SealedSourceField = (typeof sealedSourceFields)[number]
 
 /** The fields that making and changing a source sets, and their columns. */
 const settable = {
@@ -37,12 +37,12 @@ const settable = {
 const settableColumns = Object.values(settable)
 const others = { key: 'key', id: 'id', app: 'app', createdAt: 'created_at', updatedAt: 'updated_at' }
 const columns = columnsOf<Omit<Source, 'damaged'>>({ ...settable, ...others })
-/** A source as it is stored: its secrets and tokens are sealed. */
+/** A source as it is stored. */
 type SourceRow = Omit<Source, SealedSourceField> & Readonly<Record<SealedSourceField, unknown>>
 const shape: Shape<SourceRow> = {
-  json: ['settings', 'metadata'],
+  json: ['metadata'],
   flags: ['disabled', 'ownsApp'],
-  sealed: ['secrets', 'tokens'],
+  sealed: ['settings', 'secrets', 'tokens'],
 }
 
 const insertSource = statement<Identity & { at: EpochMs }>(
@@ -318,14 +318,13 @@ function settableValues(source: Sealable, vault: Vault, stored?: Pick<SourceRow,
 /** The source of a row. Secrets that do not open read as none; the log has a line, and the source is damaged. */
 function toSource<Row extends SourceRow>(row: Row, vault: Vault, log: StoreContext['log']) {
   try {
-    const [secrets, tokens] = sealedSourceFields.map((field) =>
-      openValue<Source['secrets']>(vault, row[field], sourcePlace(row, field)),
-    )
-    return { ...row, secrets: secrets ?? [], tokens: tokens ?? [] }
+    const open = <T>(field: SealedSourceField) => openValue<T>(vault, row[field], sourcePlace(row, field))
+    const settings = open<Source['settings']>('settings')
+    return { ...row, settings, secrets: open<Source['secrets']>('secrets'), tokens: open<Source['tokens']>('tokens') }
   } catch (error) {
     if (!(error instanceof SealError)) throw error
     log?.(`nothing can arrive at ${row.id}: ${error.message}`)
-    return { ...row, secrets: [], tokens: [], damaged: true as const }
+    return { ...row, settings: {}, secrets: [], tokens: [], damaged: true as const }
   }
 }
 

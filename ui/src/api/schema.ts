@@ -34,6 +34,10 @@ export type ApplicationTokenExpireIn = { expiry?: number | null; sessionIds?: st
 
 export type ApplicationWhyOut = { appId: string; detail: string; blockers: BlockerOut[]; waiting: { total: number; endpoints: number; isExact: boolean }; done: boolean; asOf: string; data: EndpointWhyOut[] }
 
+export type ArrivalOut = { id: string }
+
+export type ArrivalSamplesOut = { data: ({ at: string; code: string; reason: string; method: string; query: string; address: string; headers: Record<string, string>; body: string; bytes: number | null; unsampled: number })[] }
+
 export type AuditOut = { id: string; number: number; timestamp: string; actor: string; ip: string | null; action: string; appId: string | null; target: string | null; before: unknown; after: unknown; hash: string }
 
 export type AuditVerifyOut = { whole: boolean; rows: number; head: string; brokenAt: number | null }
@@ -134,6 +138,12 @@ export type HealthOut = { database: { status: "healthy" | "unhealthy"; detail?: 
 
 export type HistoryOut = { since: string; until: string; stepSeconds: number; series: { accepted: number[]; delivered: number[]; failed: number[]; dead: number[]; coalesced: number[]; dropped: number[]; expired: number[]; status2xx: number[]; status3xx: number[]; status4xx: number[]; status5xx: number[]; statusNone: number[]; waitMs: { p50: (number | null)[]; p95: (number | null)[]; p99: (number | null)[] }; latencyMs: { p50: (number | null)[]; p95: (number | null)[]; p99: (number | null)[] } }; totals: { accepted: number; delivered: number; failed: number; dead: number; coalesced: number; dropped: number; expired: number; status2xx: number; status3xx: number; status4xx: number; status5xx: number; statusNone: number; waitMs: { p50: number | null; p95: number | null; p99: number | null }; latencyMs: { p50: number | null; p95: number | null; p99: number | null } } }
 
+export type IngestSourceConsumerPortalAccessIn = { expiry?: number | null; readOnly?: boolean | null }
+
+export type IngestSourceIn = { name: string; uid?: string | null; type: "generic-webhook" | "svix" | "github" | "meta" | "shopify" | "slack" | "stripe" | "segment" | "docusign" | "veriff" | "beehiiv" | "brex" | "clerk" | "guesty" | "incident-io" | "lithic" | "nash" | "open-ai" | "pleo" | "psi-fi" | "render" | "replicate" | "resend" | "safebase" | "sardine" | "stych"; config?: { secret?: string | null; verifyToken?: string | null } | null; metadata?: Record<string, string>; appId?: string | null }
+
+export type IngestSourceOut = { id: string; uid: string | null; name: string; type: string; config: Record<string, unknown>; ingestUrl: string | null; appId: string; createdAt: string; updatedAt: string; metadata: Record<string, string> }
+
 export type LaneOut = { endpointId: string; state: "active" | "throttled" | "failing" | "held" | "circuit_open" | "paused" | "disabled"; disabled: boolean; disabledReason: string | null; paused: boolean; owner: { worker: number; description: string; leaseUntil: string } | null; circuit: { state: "closed" | "open" | "half_open"; openUntil: string | null; manual: boolean; openings: number; failures: number }; failingSince: string | null; slowedTo: number | null; region: string; workersAlive: number; workersServing: number; waiting: { fresh: number; timed: number; replay: number; total: number; isExact: boolean }; oldestSince: string | null; live: { inFlight: number; concurrency: number; queued: number; recording: number; nextTokenAt: string | null; rate: number | null; pace: number | null; crowded: string | null; application: { inFlight: number; limit: number }; process: { inFlight: number; limit: number }; standstill: string | null; asOf: string } | null; dueAt: string | null; heldUntil: string | null; rateLimitedUntil: string | null; bucketFullAt: string | null; nextTimedAt: string | null; limits: { throttleRate: number | null; throttlePeriodSeconds: number; burst: number | null; concurrency: number | null; rateFrom: "endpoint" | "application" | "server" | null; burstFrom: "endpoint" | "application" | "server" | null }; asOf: string }
 
 export type LeaderOut = { leader: { description: string; epoch: number; since: string } | null }
@@ -172,6 +182,8 @@ export type RegionOut = { name: string; createdAt: string }
 
 export type ReplayIn = { since: string; until?: string | null; perSecond?: number | null }
 
+export type RotateTokenOut = { ingestUrl: string }
+
 export type ScheduleIn = { uid?: string | null; cron: string; timezone?: string; eventType: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; bodyBase64?: string; missed?: "skip" | "once" | "all"; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; payload?: Record<string, unknown> }
 
 export type ScheduleOut = { id: string; uid: string | null; cron: string; timezone: string; eventType: string; channels: string[] | null; tags: string[] | null; contentType: string; headers: Record<string, string>; sensitiveHeaders: string[]; missed: "skip" | "once" | "all"; missedLimit: number; paused: boolean; metadata: Record<string, string>; failures: number; nextRuns: string[]; lastRuns: ({ at: string; ranAt: string; state: "published" | "failed" | "skipped"; trigger: "cron" | "manual"; msgId: string | null; error: string | null; count: number })[]; createdAt: string; updatedAt: string; payload: Record<string, unknown> }
@@ -198,9 +210,29 @@ export type SilenceIn = { rule?: string; subject?: string; seconds: number; star
 
 export type SilenceOut = { id: string; rule: string | null; subject: string | null; from: string; until: string; reason: string; createdBy: string; createdAt: string }
 
+export type SourceCreatedOut = { id: string; uid: string | null; name: string; provider: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; disabled: boolean; damaged: boolean; metadata: Record<string, string>; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; createdAt: string; updatedAt: string; secret: string | null }
+
+export type SourceIn = { provider: "github" | "stripe" | "shopify" | "slack" | "standard" | "twilio" | "meta" | "hmac" | "jwt" | "basic" | "token" | "none"; uid?: string | null; name?: string; settings?: Record<string, unknown>; disabled?: boolean; metadata?: Record<string, string>; secret?: string | null }
+
+export type SourceOut = { id: string; uid: string | null; name: string; provider: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; disabled: boolean; damaged: boolean; metadata: Record<string, string>; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; createdAt: string; updatedAt: string }
+
+export type SourcePatch = { uid?: string | null; name?: string; settings?: Record<string, unknown>; disabled?: boolean; metadata?: Record<string, string> }
+
 export type SourceProviderOut = { name: "github" | "stripe" | "shopify" | "slack" | "standard" | "twilio" | "meta" | "hmac" | "jwt" | "basic" | "token" | "none"; title: string; description: string; steps: string[] | null; reference: string | null; secret: { name: string; origin: "given" | "chosen"; required: boolean; minLength: number } | null; settings: Record<string, unknown>; defaults: Record<string, unknown>; sensitive: string[] | null }
 
 export type SourceProvidersOut = { data: SourceProviderOut[] }
+
+export type SourceSecretOut = { secret: string | null }
+
+export type SourceSecretRotateIn = { secret?: string | null; gracePeriodSeconds?: number | null }
+
+export type SourceSummaryOut = { id: string; uid: string | null; name: string; provider: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; disabled: boolean; damaged: boolean; metadata: Record<string, string>; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; createdAt: string; updatedAt: string; appId: string; appUid: string | null }
+
+export type SourceTestIn = { method?: "POST" | "GET"; url?: string; headers?: Record<string, string>; body?: string; bodyBase64?: string }
+
+export type SourceTestOut = { result: "event" | "answer" | "refused" | "unavailable"; eventType: string | null; eventId: string | null; code: string | null; reason: string | null }
+
+export type SourceTokenRotateIn = { gracePeriodSeconds?: number | null }
 
 export type SparklinesOut = { since: string; until: string; stepSeconds: number; data: ({ endpointId: string; delivered: number[]; failed: number[] })[] }
 
@@ -342,6 +374,26 @@ export interface Operations {
   "POST /app/{app_id}/schedule/{schedule_id}/run": { path: { app_id: string; schedule_id: string }; query: object; body: undefined; answer: ScheduleRanOut }
   /** List the providers of sources. */
   "GET /source-provider": { path: object; query: object; body: undefined; answer: SourceProvidersOut }
+  /** List the sources of all applications. */
+  "GET /source": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: SourceSummaryOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  /** List the sources of an application. */
+  "GET /app/{app_id}/source": { path: { app_id: string }; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: SourceOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  /** Create a source: a URL that takes webhooks of another service in. */
+  "POST /app/{app_id}/source": { path: { app_id: string }; query: object; body: SourceIn; answer: SourceCreatedOut }
+  /** Get a source, and how many requests arrived at it. */
+  "GET /app/{app_id}/source/{source_id}": { path: { app_id: string; source_id: string }; query: object; body: undefined; answer: SourceOut }
+  /** Change some fields of a source. */
+  "PATCH /app/{app_id}/source/{source_id}": { path: { app_id: string; source_id: string }; query: object; body: SourcePatch; answer: SourceOut }
+  /** Delete a source. */
+  "DELETE /app/{app_id}/source/{source_id}": { path: { app_id: string; source_id: string }; query: object; body: undefined; answer: undefined }
+  /** Give a source a new URL. */
+  "POST /app/{app_id}/source/{source_id}/token/rotate": { path: { app_id: string; source_id: string }; query: object; body: SourceTokenRotateIn | undefined; answer: SourceOut }
+  /** Change the secret of a source. */
+  "POST /app/{app_id}/source/{source_id}/secret/rotate": { path: { app_id: string; source_id: string }; query: object; body: SourceSecretRotateIn | undefined; answer: SourceSecretOut }
+  /** List the newest refused requests of a source, and why they were refused. */
+  "GET /app/{app_id}/source/{source_id}/sample": { path: { app_id: string; source_id: string }; query: object; body: undefined; answer: ArrivalSamplesOut }
+  /** Judge a request without storing anything. */
+  "POST /app/{app_id}/source/{source_id}/test": { path: { app_id: string; source_id: string }; query: object; body: SourceTestIn | undefined; answer: SourceTestOut }
   /** List the attempts at an endpoint. */
   "GET /app/{app_id}/attempt/endpoint/{endpoint_id}": { path: { app_id: string; endpoint_id: string }; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; channel?: string; tag?: string; event_types?: string[]; before?: string; after?: string; status?: number; status_code_class?: number; with_content?: boolean; with_msg?: boolean; expanded_statuses?: boolean }; body: undefined; answer: { data: MessageAttemptOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** List the attempts of a message. */
@@ -516,4 +568,48 @@ export interface Operations {
   "DELETE /alert/silence/{silence_id}": { path: { silence_id: string }; query: object; body: undefined; answer: undefined }
   /** Get this reference as an OpenAPI 3.1 document. */
   "GET /openapi.json": { path: object; query: object; body: undefined; answer: Record<string, unknown> }
+  /** Take a webhook in at a source, by its id. */
+  "POST s/{source_id}": { path: { source_id: string }; query: object; body: unknown; answer: unknown }
+  /** Answer the handshake of a provider that uses GET, by its id. */
+  "GET s/{source_id}": { path: { source_id: string }; query: object; body: undefined; answer: unknown }
+  /** Take a webhook in at a source, by the token of its URL. */
+  "POST ken}": { path: { token: string }; query: object; body: unknown; answer: unknown }
+  /** Answer the handshake of a provider that uses GET, by the token of its URL. */
+  "GET ken}": { path: { token: string }; query: object; body: undefined; answer: unknown }
+  /** List the sources of all applications. */
+  "GET /api/v1/source": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: IngestSourceOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  /** Create a source. */
+  "POST /api/v1/source": { path: object; query: object; body: IngestSourceIn; answer: IngestSourceOut }
+  /** Get a source. */
+  "GET /api/v1/source/{source_id}": { path: { source_id: string }; query: object; body: undefined; answer: IngestSourceOut }
+  /** Replace a source, or create it. */
+  "PUT /api/v1/source/{source_id}": { path: { source_id: string }; query: object; body: IngestSourceIn; answer: IngestSourceOut }
+  /** Delete a source, and the application that was made for it. */
+  "DELETE /api/v1/source/{source_id}": { path: { source_id: string }; query: object; body: undefined; answer: undefined }
+  /** Give a source a new URL. */
+  "POST /api/v1/source/{source_id}/token/rotate": { path: { source_id: string }; query: object; body: undefined; answer: RotateTokenOut }
+  /** Make a link to the portal of the application of a source. */
+  "POST /api/v1/source/{source_id}/dashboard": { path: { source_id: string }; query: object; body: IngestSourceConsumerPortalAccessIn | undefined; answer: AppPortalAccessOut }
+  /** List the endpoints of the application of a source. */
+  "GET /api/v1/source/{source_id}/endpoint": { path: { source_id: string }; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: EndpointOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  /** Create an endpoint of the application of a source. */
+  "POST /api/v1/source/{source_id}/endpoint": { path: { source_id: string }; query: object; body: EndpointIn; answer: EndpointOut }
+  /** Get an endpoint. */
+  "GET /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: EndpointOut }
+  /** Replace an endpoint, or create it. */
+  "PUT /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointUpdate; answer: EndpointOut }
+  /** Change some fields of an endpoint. */
+  "PATCH /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointPatch; answer: EndpointOut }
+  /** Delete an endpoint. */
+  "DELETE /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: undefined }
+  /** Get an endpoint's signing secret. */
+  "GET /api/v1/source/{source_id}/endpoint/{endpoint_id}/secret": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: EndpointSecretOut }
+  /** Change an endpoint's signing secret. */
+  "POST /api/v1/source/{source_id}/endpoint/{endpoint_id}/secret/rotate": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointSecretRotateIn | undefined; answer: EndpointSecretOut }
+  /** Get the headers that go out with every delivery. */
+  "GET /api/v1/source/{source_id}/endpoint/{endpoint_id}/headers": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: EndpointHeadersOut }
+  /** Replace the headers that go out with every delivery. */
+  "PUT /api/v1/source/{source_id}/endpoint/{endpoint_id}/headers": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointHeadersIn; answer: undefined }
+  /** Change some of the headers that go out with every delivery. */
+  "PATCH /api/v1/source/{source_id}/endpoint/{endpoint_id}/headers": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointHeadersPatchIn; answer: undefined }
 }

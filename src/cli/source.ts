@@ -1,0 +1,254 @@
+import type { Command as Commander } from 'commander'
+import type { Field } from '../domain/field.ts'
+import { span } from '../domain/phrases.ts'
+import { choice, duration } from '../runtime/setting-kinds.ts'
+import { isProviderName, providerNames, providers } from '../sources/providers.ts'
+import { type Item, pathOf } from './client.ts'
+import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { addFields, fieldsOf } from './field-options.ts'
+import { ago, facts, grouped, instant, nameOf, table, text } from './table.ts'
+
+const day = 86_400_000
+/** Sources among which a name without --app is looked for. */
+const searched = 10_000
+
+/** The settings of all providers. Those of the same name have the same flag. */
+const settings: Readonly<Record<string, Field>> = Object.fromEntries(
+  Object.values(providers).flatMap((provider) => Object.entries(provider.settings)),
+)
+
+/** `sluice source`: URLs that take webhooks of other services in. */
+export function addSource(commands: RemoteCommands): void {
+  const source = commands.group(
+    'source',
+    'webhooks of other services in: providers, create, list, show, update, rotate, samples, delete',
+  )
+
+  source.add('providers', 'list the services that Sluice can verify', async (session) => {
+    const { data } = await session.client.get('/source-provider')
+    session.show(data as unknown as Item, () =>
+      table(
+        session.terminal,
+        [
+          { title: 'PROVIDER', cell: 'name' },
+          { title: 'NAME', cell: 'title' },
+          { title: 'VERIFIED BY', cell: 'description', flexible: true },
+        ],
+        data as Item[],
+      ),
+    )
+  })
+
+  withFields(
+    source.add(
+      'create <provider>',
+      'create a source and print the URL to paste at the provider',
+      async (session, [name]) => {
+        const { app, secret } = session.options as { app?: string; secret?: string }
+        if (app === undefined) throw new CommandError('Name the application: --app APP.', exitCode.misused)
+        if (!isProviderName(name)) {
+          const message = `There is no provider ${JSON.stringify(name)}. Providers: ${providerNames.join(', ')}.`
+          throw new CommandError(message, exitCode.misused)
+        }
+        const body = { provider: name, secret, ...changeOf(session) }
+        const made = await session.client.post(pathOf('app', app, 'source'), { body })
+        session.show(made, (item) => `${describe(session, item)}\n\n${nextSteps(session, app, item)}`)
+      },
+    ),
+  ).option('--secret <SECRET>', 'secret of the provider; where you choose it, one is made by default')
+
+  source
+    .list('list', 'list sources, of one application or of all', (_operands, { options, world }) => ({
+      path: options.app === undefined ? '/source' : pathOf('app', options.app as string, 'source'),
+      empty: 'No sources. Create one: sluice source create github --app APP',
+      columns: [
+        { title: 'SOURCE', cell: nameOf },
+        { title: 'PROVIDER', cell: 'provider' },
+        { title: 'NAME', cell: 'name', flexible: true },
+        ...(options.app === undefined
+          ? [{ title: 'APP', cell: ({ appUid, appId }: Item) => text(appUid ?? appId), flexible: true as const }]
+          : []),
+        { title: 'ACCEPTED', cell: ({ arrivals }) => grouped((arrivals as Item).accepted) },
+        { title: 'REFUSED', cell: ({ arrivals }) => grouped((arrivals as Item).refused) },
+        { title: 'STATE', cell: (item) => stateOf(item, world.clock.now()) },
+      ],
+    }))
+    .option('--app <APP>', 'only this application (default: all)')
+
+  inApp(
+    source.add('show <source>', 'show a source with its URL and its arrivals', async (session, [ref]) => {
+      const { path } = await locate(session, ref)
+      session.show(await session.client.get(path), (item) => describe(session, item))
+    }),
+  )
+
+  inApp(
+    withFields(
+      source.add(
+        'update <source>',
+        'change a source; a flag of the provider replaces that setting',
+        async (session, [ref]) => {
+          const { path } = await locate(session, ref)
+          const { settings: given, ...rest } = changeOf(session)
+          const before = given === undefined ? {} : ((await session.client.get(path)).settings as Item)
+          const body = { ...rest, ...(given !== undefined && { settings: { ...before, ...(given as Item) } }) }
+          session.show(await change(session, path, body), (item) => describe(session, item))
+        },
+      ),
+    ),
+  ).addOption(option('--disabled <SWITCH>', 'on: answer 404 to all arrivals', choice(['on', 'off'])))
+
+  inApp(
+    source.add(
+      'rotate <source>',
+      'give a source a new URL, or with --secret or --new-secret a new secret; the old one counts for the grace period',
+      async (session, [ref]) => {
+        const { path } = await locate(session, ref)
+        const { secret, newSecret, grace } = session.options as { secret?: string; newSecret?: true; grace: number }
+        const body = { gracePeriodSeconds: Math.round(grace / 1000) }
+        if (secret === undefined && newSecret === undefined) {
+          const moved = await session.client.post(`${path}/token/rotate`, { body })
+          const until = `The old URL works for ${span(grace)}.`
+          return session.show(moved, ({ url }) => `New URL: ${session.terminal.style('bold', text(url))}\n${until}`)
+        }
+        const made = await session.client.post(`${path}/secret/rotate`, { body: { ...body, secret } })
+        const until = `The old secret counts for ${span(grace)}.`
+        return session.show(
+          made,
+          (item) => `${item.secret === null ? 'Secret changed' : `New secret: ${text(item.secret)}`}\n${until}`,
+        )
+      },
+    ),
+  )
+    .option('--secret <SECRET>', 'the new secret of the provider')
+    .option('--new-secret', 'make a new secret')
+    .addOption(
+      option('--grace <DURATION>', 'time for which the old one counts', duration(0, 7 * day)).default(2 * day, '2d'),
+    )
+
+  inApp(
+    source.add('samples <source>', 'show the newest refused requests of a source, and why', async (session, [ref]) => {
+      const { path } = await locate(session, ref)
+      const { data } = await session.client.get(`${path}/sample`)
+      session.show(data as unknown as Item, () => samplesOf(session, data as Item[]))
+    }),
+  )
+
+  inApp(
+    source.addDeleting(
+      'delete <source>',
+      'delete a source',
+      async (session, [ref]) => {
+        const { item } = await locate(session, ref)
+        return `Delete source ${nameOf(item)} (${text(item.provider)}, ${text(item.name)})? Its URL stops working; its messages are kept.`
+      },
+      async (session, [ref]) => {
+        const { path } = await locate(session, ref)
+        await session.client.delete(path)
+        session.show({ deleted: ref }, () => `Deleted source ${ref}. Its messages are kept.`)
+      },
+    ),
+  )
+}
+
+function inApp(command: Commander): Commander {
+  return command.option('--app <APP>', 'application of the source (default: looked up among all)')
+}
+
+function withFields(command: Commander): Commander {
+  addFields(command, settings)
+  if (command.name() === 'create') command.option('--app <APP>', 'application that gets the messages')
+  return command
+    .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
+    .option('--display-name <TEXT>', 'display name (default: the name of the provider)')
+    .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
+}
+
+function changeOf(session: Session): Item {
+  const { uid, displayName, disabled, metadata } = session.options
+  const given = fieldsOf(session, settings)
+  return {
+    uid,
+    name: displayName,
+    metadata: pairsOf(metadata),
+    disabled: disabled === undefined ? undefined : disabled === 'on',
+    settings: Object.keys(given).length === 0 ? undefined : given,
+  }
+}
+
+/** A source by id or uid, wherever it is. */
+export async function locate(session: Session, ref: string): Promise<{ app: string; path: string; item: Item }> {
+  const { client, options } = session
+  if (typeof options.app === 'string') {
+    const path = pathOf('app', options.app, 'source', ref)
+    return { app: options.app, path, item: await client.get(path) }
+  }
+  const { items } = await client.list('/source', {}, searched)
+  const [item, other] = items.filter(({ id, uid }) => id === ref || uid === ref)
+  if (item === undefined) throw new CommandError(`There is no source ${JSON.stringify(ref)}.`, exitCode.notFound)
+  if (other !== undefined) {
+    throw new CommandError(`Several applications have a source ${ref}; add --app.`, exitCode.misused)
+  }
+  const app = text(item.appId)
+  return { app, path: pathOf('app', app, 'source', text(item.id)), item }
+}
+
+function stateOf({ disabled, damaged, arrivals }: Item, now: number): string {
+  if (damaged === true) return 'damaged'
+  if (disabled === true) return 'disabled'
+  const { acceptedAt, refusedAt, refusedInRow, refusedCode } = arrivals as Item
+  if (Number(refusedInRow) > 0) return `refusing: ${text(refusedCode)}, ${ago(refusedAt, now)}`
+  return acceptedAt === null ? 'nothing arrived' : `ok, ${ago(acceptedAt, now)}`
+}
+
+function describe({ terminal, world }: Session, item: Item): string {
+  const { settings: all, secrets, arrivals } = item
+  const { accepted, refused } = arrivals as Item
+  const set = Object.entries(all as Item).filter(([name, value]) => isSet(String(item.provider), name, value))
+  return facts(terminal, [
+    ['id', text(item.id)],
+    ['uid', item.uid === null ? undefined : text(item.uid)],
+    ['provider', text(item.provider)],
+    ['name', text(item.name)],
+    ['url', item.url === null ? undefined : terminal.style('bold', text(item.url))],
+    ['secret', item.secret == null ? `${(secrets as Item[]).length} set` : terminal.style('bold', text(item.secret))],
+    ['settings', set.length === 0 ? undefined : set.map(([name, value]) => `${name}: ${text(value)}`).join(', ')],
+    ['state', stateOf(item, world.clock.now())],
+    ['arrivals', `${grouped(accepted)} accepted, ${grouped(refused)} refused`],
+  ])
+}
+
+/** Whether a setting differs from the default of its provider. */
+function isSet(provider: string, name: string, value: unknown): boolean {
+  const fallback = isProviderName(provider) ? providers[provider].settings[name]?.fallback : null
+  return value !== null && JSON.stringify(value) !== JSON.stringify(fallback)
+}
+
+/** The steps at the provider, and how to see the first event. */
+function nextSteps({ terminal }: Session, app: string, { provider, id }: Item): string {
+  const steps = isProviderName(String(provider)) ? providers[String(provider) as 'none'].steps : []
+  const plain = steps.map((step, i) => `  ${i + 1}. ${step.replaceAll(/\*\*|`/g, '')}`)
+  const follow = `  sluice listen --source ${text(id)}`
+  const refused = `  sluice source samples ${text(id)} --app ${app}`
+  return [
+    terminal.style('dim', 'Next:'),
+    ...plain,
+    terminal.style('dim', 'See its events arrive, and refused requests:'),
+    follow,
+    refused,
+  ].join('\n')
+}
+
+function samplesOf({ terminal }: Session, samples: readonly Item[]): string {
+  if (samples.length === 0) return 'No refused requests.'
+  return samples
+    .map(({ at, code, reason, method, address, headers, body, bytes, unsampled }) => {
+      const more = Number(unsampled) > 0 ? ` and ${grouped(unsampled)} more in that second` : ''
+      const head = `${instant(at)}  ${terminal.style('red', text(code))}  ${text(method)} from ${text(address)}${more}`
+      const list = Object.entries(headers as Item).map(([name, value]) => `  ${name}: ${text(value)}`)
+      const content = Buffer.from(text(body), 'base64').toString('utf8')
+      return [head, `  ${text(reason)}`, ...list, `  ${grouped(bytes)} bytes: ${content.slice(0, 300)}`].join('\n')
+    })
+    .join('\n\n')
+}

@@ -1,0 +1,144 @@
+import type { Clock } from '../domain/clock.ts'
+import type { Arrival } from '../sources/arrival.ts'
+import type { ArrivalCount, NewSample } from '../store/sources.ts'
+import type { Store } from '../store/store.ts'
+import { sampledHeaders } from './arrived-headers.ts'
+
+/** A flood of refused arrivals writes the store this often, and this much at once. */
+const writeEveryMs = 1000
+const sourcesPerWrite = 500
+const samplesPerWrite = 50
+/** Bytes of a body that a sample keeps. */
+const sampleBytes = 2048
+const textLength = 512
+
+export interface NotesParts {
+  readonly store: Pick<Store, 'noteArrivals'>
+  readonly clock: Clock
+  readonly limits: { readonly refusedSamples: number }
+  readonly onTrouble: (error: unknown) => void
+}
+
+interface Noted {
+  accepted: number
+  refused: number
+  refusedInRow: number
+  refusedCode: string | null
+  /** The first refusal since the last write. */
+  sample: NewSample | undefined
+}
+
+/** A refused request as far as it is sampled. */
+export interface Refused {
+  readonly reason: string
+  readonly arrival: Arrival
+  readonly address: string
+}
+
+/** Counts arrivals by source, takes a sample of the first refused one in each second, and writes both to the store. */
+export class ArrivalNotes {
+  readonly #parts: NotesParts
+  readonly #noted = new Map<number, Noted>()
+  #cancel: (() => void) | undefined
+  #writing: Promise<void> | undefined
+  #samples = 0
+
+  constructor(parts: NotesParts) {
+    this.#parts = parts
+  }
+
+  accepted(source: number): void {
+    const noted = this.#of(source)
+    noted.accepted++
+    noted.refusedInRow = 0
+  }
+
+  /** A request that was not read has no sample. */
+  refused(source: number, code: string, request?: Refused): void {
+    const noted = this.#of(source)
+    noted.refused++
+    noted.refusedInRow++
+    noted.refusedCode = code
+    if (request === undefined || this.#parts.limits.refusedSamples === 0) return
+    if (noted.sample !== undefined) {
+      noted.sample = { ...noted.sample, unsampled: noted.sample.unsampled + 1 }
+    } else if (this.#samples < samplesPerWrite) {
+      this.#samples++
+      noted.sample = sampleOf(source, code, request)
+    }
+  }
+
+  /** Writes what is left. */
+  async close(): Promise<void> {
+    this.#cancel?.()
+    await this.#writing
+    await this.#write()
+    this.#cancel?.()
+  }
+
+  #of(source: number): Noted {
+    const known = this.#noted.get(source)
+    if (known !== undefined) return known
+    const noted: Noted = { accepted: 0, refused: 0, refusedInRow: 0, refusedCode: null, sample: undefined }
+    this.#noted.set(source, noted)
+    this.#writeLater()
+    return noted
+  }
+
+  #writeLater(): void {
+    if (this.#cancel !== undefined || this.#writing !== undefined) return
+    this.#cancel = this.#parts.clock.after(writeEveryMs, () => {
+      this.#cancel = undefined
+      this.#writing = this.#write().finally(() => {
+        this.#writing = undefined
+        if (this.#noted.size > 0) this.#writeLater()
+      })
+    })
+  }
+
+  /** Never rejects: figures that could not be written are lost, and the operator has a line in the log. */
+  async #write(): Promise<void> {
+    const batch = [...this.#noted].slice(0, sourcesPerWrite)
+    if (batch.length === 0) return
+    for (const [source] of batch) this.#noted.delete(source)
+    const counts: ArrivalCount[] = batch.map(([source, { sample, ...count }]) => ({ source, ...count }))
+    const samples = batch.flatMap(([, { sample }]) => (sample === undefined ? [] : [sample]))
+    this.#samples -= samples.length
+    try {
+      await this.#parts.store.noteArrivals(counts, samples, this.#parts.limits.refusedSamples)
+    } catch (error) {
+      this.#parts.onTrouble(error)
+    }
+  }
+}
+
+function sampleOf(source: number, code: string, { reason, arrival, address }: Refused): NewSample {
+  const { method, url, headers, body } = arrival
+  const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : ''
+  return {
+    source,
+    code,
+    reason: reason.slice(0, textLength),
+    method,
+    query: sampledQuery(query),
+    address,
+    headers: sampledHeaders(headers),
+    // A copy: the body may be a small part of a buffer that was read from a socket, all of which would stay in memory.
+    body: new Uint8Array(body.subarray(0, sampleBytes)),
+    bytes: body.byteLength,
+    unsampled: 0,
+  }
+}
+
+/** The names of a query. Its values may be tokens. */
+function sampledQuery(query: string): string {
+  const names = query
+    .slice(0, 4 * textLength)
+    .split('&', 32)
+    .map((pair) => pair.split('=', 1)[0] ?? '')
+  // Anything may come here, and Postgres takes no NUL in a text.
+  return names
+    .join('&')
+    .replaceAll(/[^\x20-\x7e]/g, '?')
+    .slice(0, textLength)
+}

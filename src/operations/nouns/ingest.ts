@@ -1,0 +1,323 @@
+import { type Static, Type } from 'typebox'
+import { AppError, type FieldError, noSuch } from '../../domain/app-error.ts'
+import type { Application } from '../../domain/endpoint.ts'
+import type { Source } from '../../domain/source.ts'
+import { type ProviderName, providers } from '../../sources/providers.ts'
+import type { NewSource } from '../../store/sources.ts'
+import { admin } from '../access.ts'
+import {
+  createdAt,
+  described,
+  idOf,
+  iso,
+  Labels,
+  listOf,
+  Metadata,
+  maybe,
+  nullable,
+  optional,
+  text,
+  uid,
+  uidOut,
+  updatedAt,
+} from '../fields.ts'
+import { found, isRef, lookUp } from '../lookup.ts'
+import { PageQuery, paginate } from '../page.ts'
+import type { Parts } from '../parts.ts'
+import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
+import { refuseIf } from '../validate.ts'
+import { AppPortalAccessIn, AppPortalAccessOut, letIn } from './authentication.ts'
+import { ingestEndpoints } from './endpoints.ts'
+import { rotateToken, showSource, tokenOf } from './source.ts'
+import { graceSeconds, sourceProblems } from './source-schema.ts'
+
+/** How a type of Svix is verified here: its provider, and the settings where the provider is a general one. */
+interface IngestType {
+  readonly provider: ProviderName
+  readonly settings?: Source['settings']
+}
+
+const hmac = (header: string, hash: string, encoding: string): IngestType => {
+  return { provider: 'hmac', settings: { header, hash, encoding } }
+}
+const standard: IngestType = { provider: 'standard' }
+
+/** Svix's types of sources that Sluice can verify. Many services sign as Svix does. */
+const ingestTypes = {
+  'generic-webhook': { provider: 'none' },
+  svix: standard,
+  github: { provider: 'github' },
+  meta: { provider: 'meta' },
+  shopify: { provider: 'shopify' },
+  slack: { provider: 'slack' },
+  stripe: { provider: 'stripe' },
+  segment: hmac('x-signature', 'sha1', 'hex'),
+  docusign: hmac('x-docusign-signature-1', 'sha256', 'base64'),
+  veriff: hmac('x-hmac-signature', 'sha256', 'hex'),
+  beehiiv: standard,
+  brex: standard,
+  clerk: standard,
+  guesty: standard,
+  'incident-io': standard,
+  lithic: standard,
+  nash: standard,
+  'open-ai': standard,
+  pleo: standard,
+  'psi-fi': standard,
+  render: standard,
+  replicate: standard,
+  resend: standard,
+  safebase: standard,
+  sardine: standard,
+  stych: standard,
+} as const satisfies Readonly<Record<string, IngestType>>
+type IngestTypeName = keyof typeof ingestTypes
+
+const about = {
+  type: "Type of the source, as in Svix's API; those that Sluice cannot verify are refused.",
+  config: 'Secret of the sender, and the verify token of Meta.',
+}
+
+export const IngestSourceIn = Type.Object({
+  name: described(Type.String({ minLength: 1, maxLength: 256 }), 'Display name.'),
+  uid: Type.Optional(uid('src')),
+  type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
+  config: maybe(
+    Type.Object({
+      secret: maybe(text('Secret that the sender signs with.')),
+      verifyToken: maybe(text('Verify token of Meta.')),
+    }),
+    about.config,
+  ),
+  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
+  appId: maybe(text('Application that the source belongs to, by id or uid; by default one is made for it.')),
+})
+type IngestSourceIn = Static<typeof IngestSourceIn>
+
+export const IngestSourceOut = Type.Object({
+  id: described(idOf('src'), 'Unique id, assigned by the server.'),
+  uid: uidOut,
+  name: text('Display name.'),
+  type: text(about.type),
+  config: Type.Object({}, { description: 'Empty: secrets are not shown.' }),
+  ingestUrl: nullable(text('URL to give to the sender.')),
+  appId: text('Id of the application whose endpoints get the events.'),
+  createdAt,
+  updatedAt,
+  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+})
+
+export const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })
+export const IngestSourceConsumerPortalAccessIn = Type.Object({
+  expiry: AppPortalAccessIn.properties.expiry,
+  readOnly: AppPortalAccessIn.properties.readOnly,
+})
+
+const root = '/ingest/api/v1'
+const one = '/source/:source' as const
+
+export const ingest = {
+  tag: 'Ingest',
+  description: "Sources in the shapes of Svix's SDKs (`svix.ingest`).",
+  schemas: { IngestSourceIn, IngestSourceOut, RotateTokenOut, IngestSourceConsumerPortalAccessIn },
+  routes: [
+    route({
+      method: 'GET',
+      root,
+      path: '/source',
+      need: admin,
+      id: 'v1.ingest.source.list',
+      summary: 'List the sources of all applications',
+      query: PageQuery,
+      answers: { 200: listOf(IngestSourceOut) },
+      handle: async ({ query, request }, parts) => {
+        const shown: Source[] = []
+        const list = (page: Parameters<typeof parts.store.listSources>[1]) => parts.store.listSources(null, page)
+        const page = await paginate('src', query, 'descending', list, (source) => {
+          shown.push(source)
+          return { id: source.id }
+        })
+        const data = await Promise.all(shown.map((source) => toIngestOut(parts, request, source)))
+        return { ...page, data }
+      },
+    }),
+    route({
+      method: 'POST',
+      root,
+      path: '/source',
+      need: admin,
+      id: 'v1.ingest.source.create',
+      summary: 'Create a source',
+      description: 'Without `appId`, an application is made for the source and deleted with it.',
+      body: IngestSourceIn,
+      answers: { 201: IngestSourceOut },
+      answersSecret: true,
+      handle: async ({ body, request }, parts) => toIngestOut(parts, request, await create(parts, body)),
+    }),
+    route({
+      method: 'GET',
+      root,
+      path: one,
+      need: admin,
+      id: 'v1.ingest.source.get',
+      summary: 'Get a source',
+      answers: { 200: IngestSourceOut },
+      handle: ({ source, request }, parts) => toIngestOut(parts, request, source),
+    }),
+    route({
+      method: 'PUT',
+      root,
+      path: one,
+      need: admin,
+      id: 'v1.ingest.source.update',
+      summary: 'Replace a source, or create it',
+      description: 'Absent fields return to their defaults; `uid` and the application stay.',
+      body: IngestSourceIn,
+      answers: { 200: IngestSourceOut, 201: IngestSourceOut },
+      lookup: 'upsert',
+      handle: async ({ source, params, body, request }, parts) => {
+        if (source === undefined) {
+          const { source: ref } = params
+          if (!isRef(ref) || ref.startsWith('src_')) throw noSuch('source', ref)
+          const created = await create(parts, { ...body, uid: body.uid ?? ref })
+          return new Reply(201, await toIngestOut(parts, request, created))
+        }
+        const { disabled, ...change } = toNewSource(body, source.disabled)
+        const named = { ...change, uid: body.uid ?? source.uid, ingestType: body.type }
+        const changed = await parts.store.updateSource(source.app, source.key, named)
+        return toIngestOut(parts, request, found(changed, 'source', source.id))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      root,
+      path: one,
+      need: admin,
+      id: 'v1.ingest.source.delete',
+      summary: 'Delete a source, and the application that was made for it',
+      answers: { 204: null },
+      handle: async ({ source: { app, key, ownsApp } }, { store }) => {
+        if (ownsApp) await store.deleteApplication(app)
+        else await store.deleteSource(app, key)
+      },
+    }),
+    route({
+      method: 'POST',
+      root,
+      path: `${one}/token/rotate`,
+      need: admin,
+      id: 'v1.ingest.source.rotate-token',
+      summary: 'Give a source a new URL',
+      description: 'The old URL works for two more days.',
+      answers: { 200: RotateTokenOut },
+      answersSecret: true,
+      handle: async ({ source, request }, parts) => {
+        const { url } = await showSource(parts, request, await rotateToken(parts, source, graceSeconds))
+        return { ingestUrl: url ?? '' }
+      },
+    }),
+    route({
+      method: 'POST',
+      root,
+      path: `${one}/dashboard`,
+      need: admin,
+      id: 'v1.ingest.dashboard',
+      summary: 'Make a link to the portal of the application of a source',
+      body: IngestSourceConsumerPortalAccessIn,
+      answers: { 200: AppPortalAccessOut },
+      answersSecret: true,
+      handle: async ({ source, body, request }, parts) =>
+        letIn(parts, request, await applicationOf(parts, source), body),
+    }),
+    ...ingestEndpoints,
+  ],
+} satisfies Noun
+
+/** The fields of a source that the shapes of Svix describe. Throws AppError with everything that is wrong with them. */
+function toNewSource({ type, name, config, metadata = {}, uid = null }: IngestSourceIn, disabled = false) {
+  const { provider, settings = {} }: IngestType = ingestTypes[type]
+  const { secret = null, verifyToken = null } = config ?? {}
+  const isOpen = provider === 'none' || (secret === null && isSecretOptional(type))
+  const fields = isOpen
+    ? { provider: 'none' as const, settings: { ...templatesOf(provider), acceptUnsigned: true }, secrets: [] }
+    : {
+        provider,
+        settings: verifyToken === null ? settings : { ...settings, verifyToken },
+        secrets: secret === null ? [] : [{ secret, expiresAt: null }],
+      }
+  const secrets = fields.secrets.map((each) => each.secret)
+  refuseIf(sourceProblems(fields.provider, fields.settings, secrets, metadata).map(inConfig))
+  return { ...fields, uid, name, disabled, metadata } satisfies NewSource
+}
+
+/** Svix's API lets these types go without a secret; the URL is then the only one. */
+function isSecretOptional(type: IngestTypeName): boolean {
+  return type === 'github' || type === 'segment' || type === 'docusign'
+}
+
+/** Where the provider takes event types and ids from, for a source that it does not verify. */
+function templatesOf(provider: ProviderName): Source['settings'] {
+  const { eventType, eventId } = providers[provider].settings
+  return { eventType: eventType?.fallback, ...(eventId?.fallback != null && { eventId: eventId.fallback }) }
+}
+
+/** Where a problem of a setting or a secret stands in the shapes of Svix. */
+function inConfig(problem: FieldError): FieldError {
+  const [body, first, ...rest] = problem.at
+  if (first !== 'settings' && first !== 'secret') return problem
+  return { ...problem, at: [body ?? 'body', 'config', ...(first === 'settings' ? rest : [first])] }
+}
+
+async function create(parts: Parts, body: IngestSourceIn): Promise<Source> {
+  const { store, limits } = parts
+  const fields = toNewSource(body)
+  const { appId = null } = body
+  const ownsApp = appId === null
+  const app = ownsApp
+    ? await makeApplication(parts, body)
+    : await lookUp('application', appId, (ref) => store.findApplication(ref))
+  try {
+    const input = { ...fields, ingestType: body.type, ownsApp }
+    return await store.createSource(app.key, input, tokenOf(parts), limits.maxSourcesPerApp)
+  } catch (error) {
+    if (ownsApp) await store.deleteApplication(app.key)
+    throw error
+  }
+}
+
+/** The uid of the application keeps two sources with the same uid from being made. */
+async function makeApplication({ store }: Parts, { name, uid = null }: IngestSourceIn): Promise<Application> {
+  const taken = uid === null ? [] : await store.sourcesNamed(uid)
+  if (taken.length > 0) throw new AppError('conflict', `The uid ${JSON.stringify(uid)} is already in use.`)
+  const named = uid === null ? null : `source.${uid}`
+  return store.createApplication({ name, uid: named, throttleRate: null, metadata: {} })
+}
+
+async function applicationOf({ store }: Parts, { app }: Source): Promise<Application> {
+  const ref = (await store.applicationRefs([app])).get(app)
+  return found(ref && (await store.findApplication(ref.id)), 'application', ref?.id ?? '')
+}
+
+/** The name of a provider among Svix's types, which its SDKs know alone. */
+function typeOf({ ingestType, provider }: Source): string {
+  if (ingestType !== null) return ingestType
+  if (provider === 'standard') return 'svix'
+  return Object.hasOwn(ingestTypes, provider) ? provider : 'generic-webhook'
+}
+
+async function toIngestOut(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof IngestSourceOut>> {
+  const { id, uid, name, url, metadata } = await showSource(parts, request, source)
+  const app = (await parts.store.applicationRefs([source.app])).get(source.app)
+  return {
+    id,
+    uid,
+    name,
+    type: typeOf(source),
+    config: {},
+    ingestUrl: url,
+    appId: app?.id ?? '',
+    createdAt: iso(source.createdAt),
+    updatedAt: iso(source.updatedAt),
+    metadata,
+  }
+}
