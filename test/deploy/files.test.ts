@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import { runHere } from '../cli/program.ts'
 import { sqlitePlace } from '../e2e/place.ts'
 import { Program } from '../e2e/program.ts'
-import { isSent, packageJson, read, root, variables, written } from './files.ts'
+import { isSent, packageJson, read, root, runTool, variables, without, written } from './files.ts'
 
 const dockerfile = read('deploy/Dockerfile')
 
@@ -116,5 +116,13 @@ describe('the files of deploy/', () => {
       [...read('deploy/compose/example.env').matchAll(/^(\w+)=/gm)].map(([, variable]) => variable),
     )
     assert.deepEqual(asked, offered)
+  })
+
+  test('docker compose accepts the compose files', { skip: without('docker', 'compose', 'version') }, () => {
+    const asked = [...read('deploy/compose/example.env').matchAll(/^(\w+)=/gm)].map(([, name = '']) => [name, 'x'])
+    const env = { ...process.env, ...Object.fromEntries(asked) }
+    for (const name of ['sqlite', 'postgres']) {
+      runTool('docker', ['compose', '-f', `deploy/compose/${name}.yaml`, 'config', '--quiet'], { cwd: root, env })
+    }
   })
 })

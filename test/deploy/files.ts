@@ -26,15 +26,15 @@ export const variables: ReadonlySet<string> = new Set([
 
 /** The reason to skip a test that needs a tool; false when the tool is installed. */
 export function without(tool: string, ...versionArguments: string[]): string | false {
-  const { error } = spawnSync(tool, versionArguments.length > 0 ? versionArguments : ['--version'])
-  return error === undefined ? false : `${tool} is not installed`
+  const line = versionArguments.length > 0 ? versionArguments : ['--version']
+  return spawnSync(tool, line).status === 0 ? false : `${[tool, ...line].join(' ')} does not run here`
 }
 
 /** Runs a tool; throws its output when it fails. */
 export function runTool(
   tool: string,
   line: readonly string[],
-  options: { readonly cwd?: string; input?: string } = {},
+  options: { readonly cwd?: string; readonly input?: string; readonly env?: NodeJS.ProcessEnv } = {},
 ) {
   const { status, stdout, stderr } = spawnSync(tool, line, {
     ...options,

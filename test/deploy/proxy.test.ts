@@ -3,7 +3,6 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -11,18 +10,10 @@ import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { sqlitePlace } from '../e2e/place.ts'
 import { apiKey, Program } from '../e2e/program.ts'
+import { freePort } from '../receiver/free-port.ts'
 import { read, without } from './files.ts'
 
 const skip = without('nginx', '-v') || without('openssl', 'version')
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
-}
 
 /** Runs nginx with the server block of proxy.md in front of a server; the answer is its address. */
 async function startNginx(t: TestContext, server: Program): Promise<{ readonly port: number; readonly ca: Buffer }> {
