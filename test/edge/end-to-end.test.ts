@@ -5,9 +5,10 @@ import { Client } from '../e2e/client.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { deliveryOf, Ledger } from '../e2e/ledger.ts'
 import { openPlace, type Place, pendingCount } from '../e2e/place.ts'
-import { Program } from '../e2e/program.ts'
+import { apiKey, Program } from '../e2e/program.ts'
 import { type Arrival, Receiver } from '../e2e/receiver.ts'
-import { Edge, secret, skip } from './edge.ts'
+import { Edge, figures, secret, skip } from './edge.ts'
+import { hubSecret, push } from './github.ts'
 
 const producers = 4
 /** Attempts soon and often: the edge refuses those that meet a lease, and is away for seconds. */
@@ -115,6 +116,47 @@ describe('Sluice → edge → receiver', { skip }, () => {
     t.diagnostic(`${accepted} events became ${receiver.arrivals.length} requests`)
     assert.ok(receiver.arrivals.length < accepted / 2)
   })
+
+  test('over kills of both, each webhook that the edge took becomes one message', async (t) => {
+    const place = await openPlace(t, 'sqlite')
+    const receiver = await Receiver.listen(t)
+    let sluice = await started(t, place)
+    await sluice.client.createApplication('acme')
+    await sluice.client.createEndpoint('acme', { url: `${receiver.url}/events`, ...unprotected })
+    const source = await createSource(sluice.program.api, { provider: 'github', secret: hubSecret })
+    const { origin, host } = new URL(sluice.program.api)
+    const to = `${origin}${new URL(source.ingressUrl).pathname}`
+    const route = { mode: 'ingress', provider: 'github', to, timeoutSeconds }
+    const edge = await Edge.start(t, { github: route }, { github: hubSecret })
+
+    const taken: string[] = []
+    const send = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i++) {
+        const body = `{ "n":${taken.length},  "price": 1.0 }`
+        const { status } = await edge.send('/github', push(body))
+        assert.equal(status, 202)
+        taken.push(body)
+      }
+    }
+    await send(10)
+    for (let round = 0; round < 2; round++) {
+      await sluice.program.kill()
+      await send(20)
+      await edge.kill()
+      await edge.start()
+      await send(5)
+      // The same address, which the route names.
+      sluice = await started(t, place, { SLUICE_LISTEN: host })
+      await send(10)
+    }
+    const bodies = () => receiver.arrivals.filter(isTaken).map(({ body }) => String(body))
+    await receiver.until('all came', () => new Set(bodies()).size === taken.length)
+    assert.deepEqual(new Set(bodies()), new Set(taken))
+    // A repetition that the edge made is the same event for Sluice, and so the same message.
+    const messages = new Set(receiver.arrivals.map(({ headers }) => headers['webhook-id']))
+    assert.equal(messages.size, taken.length)
+    assert.equal((await figures(edge, 'github')).failures, 0)
+  })
 })
 
 function isTaken({ status, end }: Arrival): boolean {
@@ -126,8 +168,22 @@ function areApart(arrivals: readonly Arrival[]): boolean {
   return arrivals.every((arrival, i) => i === 0 || (arrivals[i - 1]?.endedAt ?? Number.POSITIVE_INFINITY) <= arrival.at)
 }
 
-async function started(t: TestContext, place: Place): Promise<{ program: Program; client: Client }> {
-  const program = await Program.start(t, 'serve', place.store)
+async function createSource(api: string, fields: object): Promise<{ readonly ingressUrl: string }> {
+  const reply = await fetch(`${api}/app/acme/source`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(fields),
+  })
+  assert.equal(reply.status, 201)
+  return reply.json() as Promise<{ ingressUrl: string }>
+}
+
+async function started(
+  t: TestContext,
+  place: Place,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<{ program: Program; client: Client }> {
+  const program = await Program.start(t, 'serve', place.store, settings)
   const client = new Client(program.api)
   atEnd(t, () => client.close())
   return { program, client }

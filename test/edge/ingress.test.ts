@@ -4,26 +4,7 @@ import { describe, test } from 'node:test'
 import { eventually } from '../e2e/eventually.ts'
 import { type Arrival, Receiver } from '../e2e/receiver.ts'
 import { Edge, figures, type Sent, secret, skip } from './edge.ts'
-
-const hubSecret = 'secret of the hub'
-
-/** A webhook as GitHub sends it. */
-function push(
-  body: string,
-  delivery: string = randomUUID(),
-  event = 'push',
-): Sent & { headers: Record<string, string> } {
-  const signature = createHmac('sha256', hubSecret).update(body).digest('hex')
-  return {
-    body,
-    headers: {
-      'content-type': 'application/json',
-      'x-github-event': event,
-      'x-github-delivery': delivery,
-      'x-hub-signature-256': `sha256=${signature}`,
-    },
-  }
-}
+import { hubSecret, push } from './github.ts'
 
 const bodies = (arrivals: readonly Arrival[]) => arrivals.map(({ body }) => String(body)).sort()
 
