@@ -158,7 +158,7 @@ function thingOf(target: string, apps: ReadonlyMap<unknown, string>): string {
 
 /** `sluice audit`: the log of changes. Needs an admin key. */
 export function addAudit(commands: RemoteCommands): void {
-  const audit = commands.group('audit', 'audit log of changes: list, verify')
+  const audit = commands.group('audit', 'audit log of changes: list, verify, trim')
 
   const list = audit.list('list', 'list changes, newest first', async (_, session) => {
     const { client, json } = session
@@ -182,11 +182,28 @@ export function addAudit(commands: RemoteCommands): void {
 
   audit.add('verify', 'check that no row of the log was changed or removed', async (session) => {
     const found = await session.client.get(pathOf('audit', 'verify'))
-    session.show(found, ({ whole, rows, head, brokenAt }) =>
+    session.show(found, ({ whole, rows, trimmed, head, brokenAt }) =>
       whole === true
-        ? `The log is intact: ${counted(Number(rows), 'row')}.\nKeep this hash elsewhere, to detect a later cut: ${text(head)}`
+        ? `The log is intact: ${counted(Number(rows), 'row')}${Number(trimmed) === 0 ? '' : `, ${text(trimmed)} of them trimmed behind a signed checkpoint`}.\nKeep this hash elsewhere, to detect a later cut: ${text(head)}`
         : session.terminal.style('red', `The log was changed at row ${text(brokenAt)}.`),
     )
     return found.whole === true ? exitCode.ok : exitCode.failed
   })
+
+  audit
+    .addDeleting(
+      'trim',
+      'remove old rows, behind a checkpoint that the server signs',
+      ({ options }) => `Remove the rows of the audit log before ${text(options.before)} for good?`,
+      async (session) => {
+        const body = { before: session.options.before }
+        const { trimmed, checkpoint } = await session.client.post(pathOf('audit', 'trim'), { body })
+        session.show({ trimmed, checkpoint }, () =>
+          checkpoint == null
+            ? 'No row is older than that.'
+            : `Trimmed ${counted(Number(trimmed), 'row')}. Keep this hash elsewhere: ${text((checkpoint as Item).hash)}`,
+        )
+      },
+    )
+    .requiredOption('--before <INSTANT>', 'rows older than this, such as 2026-01-01T00:00:00Z')
 }

@@ -36,6 +36,20 @@ export const applicationFields = {
     description:
       'Attempts under way at once at all its endpoints together, over all workers; `inFlightPerApp` of each process by default.',
   },
+  retentionSeconds: {
+    kind: seconds(3600, 3650 * day),
+    flag: '--retention <DURATION>',
+    description:
+      "How long its messages and their attempts are kept, shorter or longer than the server's `retention`, which holds by default.",
+    help: "how long its messages and their attempts are kept (default: the server's retention)",
+  },
+  deadRetentionSeconds: {
+    kind: seconds(3600, 3650 * day),
+    flag: '--dead-retention <DURATION>',
+    description:
+      "How long its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default.",
+    help: "how long its dead letters are kept (default: the server's deadRetention)",
+  },
   region: {
     kind: name(128),
     flag: '--region <NAME>',

@@ -43,6 +43,46 @@ export interface AuditCheckpoint {
   readonly hash: string
 }
 
+/** Rows that were trimmed off the beginning of the log. The hashes of the chain prove their number and their contents. */
+export interface TrimmedRows {
+  /** The first and the last row. */
+  readonly fromN: number
+  readonly toN: number
+  /** The hash before the first row, and that of the last. */
+  readonly previous: string
+  readonly hash: string
+  /** The instants of the first and the last row. */
+  readonly firstAt: EpochMs
+  readonly lastAt: EpochMs
+  /** When they were trimmed. */
+  readonly at: EpochMs
+}
+
+/** The purpose that checkpoints are signed for. */
+export const trimPurpose = 'audit checkpoint'
+
+/** The text that the server signs. */
+export function trimText({ fromN, toN, previous, hash, firstAt, lastAt, at }: TrimmedRows): string {
+  return JSON.stringify([fromN, toN, previous, hash, firstAt, lastAt, at])
+}
+
+/**
+ * Checks trimmed rows, the oldest first, each behind the one before. Answers where the rest of the log begins, or the number
+ * of the first row whose checkpoint is missing, changed or not signed by this server.
+ */
+export function verifyTrimmed<Trimmed extends TrimmedRows>(
+  checkpoints: readonly Trimmed[],
+  isSigned: (trimmed: Trimmed) => boolean,
+): AuditCheckpoint | number {
+  let head: AuditCheckpoint = { n: 0, hash: auditStart }
+  for (const each of checkpoints) {
+    const follows = each.fromN === head.n + 1 && each.toN >= each.fromN && each.previous === head.hash
+    if (!follows || !isSigned(each)) return head.n + 1
+    head = { n: each.toN, hash: each.hash }
+  }
+  return head
+}
+
 /**
  * Checks the rows that follow a checkpoint. Answers the new checkpoint, or the number of the first row that was changed.
  * Rows that were cut off at the end are noticed only by comparing with a checkpoint kept elsewhere.

@@ -7,6 +7,7 @@ import type { PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
 import type { AlertReceivers } from './alert-receivers.ts'
 import type { AlertWatch } from './alert-watch.ts'
+import { RetentionSweep } from './application-retention.ts'
 import type { DeadFile } from './dead-file.ts'
 import { DeliveryEnds } from './delivery-ends.ts'
 import type { LeaderJob } from './leader.ts'
@@ -68,6 +69,7 @@ export function leaderJobs({
   const sweep = new RestingSweep(store, waitingLimit)
   const preparer = new Preparer({ clock })
   const ends = new DeliveryEnds(store)
+  const retained = new RetentionSweep(store, retention)
   const runner = new ScheduleRunner(store, publisher, onTrouble, regions)
   // Jobs that read payloads are done for the regions of the process, whether it leads or not.
   const always = regions !== null
@@ -126,7 +128,13 @@ export function leaderJobs({
     {
       name: 'retention',
       everyMs: 5 * minute,
-      step: async () => (await store.retain(retention)).more,
+      step: () => retained.step(),
+    },
+    {
+      // Rows that an operator trimmed off the audit log.
+      name: 'audit',
+      everyMs: 5 * second,
+      step: async () => (await store.removeTrimmed(sweepRows)) === sweepRows,
     },
     {
       name: 'history',

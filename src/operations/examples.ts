@@ -122,6 +122,7 @@ export const examples: Readonly<Record<string, Example>> = {
   'v1.message.precheck': { body: { eventType: 'invoice.paid' } },
   'v1.message.bulk-expunge-content': { body: { ids: ['invoice-1042'] } },
   'v1.region.list': page,
+  'v1.audit.trim': { body: { before: '2020-01-01T00:00:00Z' } },
   'v1.region.create': { body: { name: 'eu' } },
   'v1.schedule.list': { query: { limit: 50, next_runs: 3 } },
   'v1.schedule.create': { query: { next_runs: 3 }, body: { uid: 'daily-digest', ...digest } },

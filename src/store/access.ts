@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
-import type { AuditEntry, AuditRow, HashText } from '../domain/audit.ts'
+import type { AuditEntry, AuditRow, HashText, TrimmedRows } from '../domain/audit.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Page, PageRequest } from './page.ts'
+import type { Signature } from './signing.ts'
 
 /** Access to the API, and the log of changes made through it. */
 export interface Access extends Keys, Auditing, Trailing {}
@@ -98,6 +99,20 @@ export interface Auditing {
   appendAudit(entry: AuditEntry): Promise<AuditRow>
   /** Rows by number that meet every filter given. */
   listAudit(page: PageRequest, filter: AuditFilter): Promise<Page<AuditRow>>
+  /** The checkpoints of rows that were trimmed off the log, the oldest first. */
+  auditCheckpoints(): Promise<SignedTrim[]>
+  /**
+   * Adds a checkpoint behind the last one. From then on its rows do not count, and `removeTrimmed` removes them. Answers false,
+   * and changes nothing, when another checkpoint was added meanwhile, or the log has no row behind its last one.
+   */
+  addAuditCheckpoint(trim: SignedTrim): Promise<boolean>
+  /** Removes up to `limit` rows that a checkpoint stands for; answers how many. */
+  removeTrimmed(limit: number): Promise<number>
+}
+
+/** Trimmed rows with the signature under `trimText`. */
+export interface SignedTrim extends TrimmedRows {
+  readonly signature: Signature
 }
 
 /** Makes a request's change and its audit row one transaction. */

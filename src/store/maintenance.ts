@@ -79,6 +79,15 @@ export interface Retention {
    * A message that still waits somewhere, or has a dead letter that is kept, stays with its attempts.
    */
   retain(limits: RetentionLimits): Promise<Retained>
+  /** Applications with retention of their own behind a key, in the order of their keys, and the store's clock. */
+  listRetentions(after: number, limit: number): Promise<{ readonly now: EpochMs; readonly apps: AppRetention[] }>
+  /** Removes some dead letters of an application that died longer ago than this, the oldest first; answers how many. */
+  removeDead(app: number, keptMs: number): Promise<number>
+  /**
+   * Removes messages of an application with all that is known of them, but none that is being expanded or waits for the
+   * dead-letter file. Answers how many. The caller has seen that their deliveries ended and that no dead letter is left.
+   */
+  removeMessages(app: number, messages: readonly number[]): Promise<number>
   /** Keeps the database in shape: on Postgres a place for the days to come, on SQLite a file no larger than need be. */
   upkeep(): Promise<void>
   /** Messages whose body has been kept for as long as it should be, or is to be looked at. */
@@ -103,6 +112,18 @@ export const lastLookMs = 6 * 60 * 60 * 1000
 
 /** How long rows are kept; null for ever. */
 export interface RetentionLimits {
+  readonly historyMs: number | null
+  readonly deadMs: number | null
+  /**
+   * Applications with limits of their own. `retain` leaves their messages alone until they are older than both limits, and
+   * all their dead letters.
+   */
+  readonly apps?: readonly AppRetention[]
+}
+
+/** The limits of an application; null where the server's holds. */
+export interface AppRetention {
+  readonly app: number
   readonly historyMs: number | null
   readonly deadMs: number | null
 }

@@ -5,7 +5,10 @@ import type { EpochMs } from '../domain/clock.ts'
 export interface Signing {
   /** Signs a text for one purpose, such as `erasure`. The server's key is made at the first use. */
   sign(purpose: string, text: string): Promise<Signature>
-  /** The public keys that this server signs or signed with, the newest first. */
+  /**
+   * The public keys that this server signs or signed with, the newest first. A key whose private part does not open with the
+   * server's encryption keys is left out: anybody with access to the database could have put it there.
+   */
   signingKeys(): Promise<SigningKey[]>
 }
 

@@ -121,11 +121,11 @@ describe('the audit log', () => {
   test('is checked hash by hash', async () => {
     const { ask, store } = await openApi()
     const empty = await ask('GET', `${api}/audit/verify`)
-    assert.deepEqual(empty.json, { whole: true, rows: 0, head: '0'.repeat(64), brokenAt: null })
+    assert.deepEqual(empty.json, { whole: true, rows: 0, trimmed: 0, head: '0'.repeat(64), brokenAt: null })
     for (let i = 0; i < 3; i++) await ask('POST', '/app', { name: `${i}` })
     const last = (await ask('GET', `${api}/audit?limit=1`)).json.data[0]
     const { json } = await ask('GET', `${api}/audit/verify`)
-    assert.deepEqual(json, { whole: true, rows: 3, head: last.hash, brokenAt: null })
+    assert.deepEqual(json, { whole: true, rows: 3, trimmed: 0, head: last.hash, brokenAt: null })
     const tampered = await openApi({
       store: {
         ...store,
@@ -149,5 +149,84 @@ describe('the audit log', () => {
     })
     const answer = await ask('POST', '/app', { name: 'A', uid: 'a' })
     assert.deepEqual([answer.status, answer.json.code, bugs], [503, 'unavailable', []])
+  })
+})
+
+describe('trimming the audit log', () => {
+  for (const [dialect, open] of Object.entries({ sqlite: openSqliteHarness, postgres: openPostgresHarness })) {
+    test(`keeps a signed checkpoint that proves the rest, and finds tampering (${dialect})`, async (t) => {
+      const harness = await open()
+      t.after(() => harness.close())
+      const { store } = harness
+      const { ask } = await openApi({ store })
+      for (const uid of ['a', 'b', 'c', 'd']) await ask('POST', '/app', { name: 'A', uid })
+      const verify = async () => (await ask('GET', `${api}/audit/verify`)).json
+      const numbers = async () =>
+        (await ask('GET', `${api}/audit?order=ascending`)).json.data.map(({ number }: { number: number }) => number)
+      const none = await ask('POST', `${api}/audit/trim`, { before: '2001-01-01T00:00:00Z' })
+      assert.deepEqual([none.status, none.json], [200, { trimmed: 0, checkpoint: null }])
+      const whole = await verify()
+      await harness.sql(`update audit set at = at - 1000000 where n <= 2`)
+      const refused = await ask('POST', `${api}/audit/trim`, { before: '2100-01-01T00:00:00Z' })
+      assert.deepEqual([refused.status, refused.json.code], [409, 'conflict'], 'a changed log is not trimmed')
+      await harness.sql(`update audit set at = at + 1000000 where n <= 2`)
+      assert.equal((await verify()).whole, true)
+      const rows = await numbers()
+      const done = (await ask('POST', `${api}/audit/trim`, { before: '2100-01-01T00:00:00Z' })).json
+      assert.ok(done.trimmed >= rows.length - 1 && whole.rows <= rows.length, JSON.stringify(done))
+      assert.deepEqual([done.checkpoint.fromNumber, done.checkpoint.rows], [1, done.trimmed])
+      assert.equal((await verify()).whole, true, 'also before the rows are gone')
+      while ((await store.removeTrimmed(2)) > 0);
+      assert.equal((await numbers())[0], done.trimmed + 1)
+      await ask('POST', '/app', { name: 'A', uid: 'e' })
+      const after = await verify()
+      assert.deepEqual([after.whole, after.trimmed, after.brokenAt], [true, done.trimmed, null])
+      assert.deepEqual((await ask('GET', `${api}/audit/checkpoint`)).json.data, [done.checkpoint])
+
+      const tampered = async (sql: string, undo: string) => {
+        await harness.sql(sql)
+        const found = await verify()
+        await harness.sql(undo)
+        assert.equal((await verify()).whole, true, undo)
+        return found.whole === false && found.brokenAt
+      }
+      const { toNumber } = done.checkpoint
+      const change = (column: string, by: number) =>
+        [
+          `update audit_checkpoint set ${column} = ${column} + ${by}`,
+          `update audit_checkpoint set ${column} = ${column} - ${by}`,
+        ] as const
+      for (const column of ['to_n', 'first_at', 'last_at', 'at'])
+        assert.equal(await tampered(...change(column, 1)), 1, column)
+      assert.equal(await tampered(...change('from_n', 1)), 1)
+      const swap = (hash: string) => `update audit_checkpoint set hash = '${hash}'`
+      assert.equal(await tampered(swap('f'.repeat(64)), swap(done.checkpoint.hash)), 1)
+      await harness.sql('create table kept as select * from audit_checkpoint')
+      assert.equal(
+        await tampered('delete from audit_checkpoint', 'insert into audit_checkpoint select * from kept'),
+        1,
+        'a checkpoint that is gone is missed',
+      )
+      const last = `(select max(n) from audit)`
+      assert.equal(
+        await tampered(`update audit set n = n + 1 where n = ${last}`, `update audit set n = n - 1 where n = ${last}`),
+        after.rows,
+        'a row behind the checkpoint',
+      )
+      assert.ok(toNumber < after.rows)
+    })
+  }
+
+  test('does not trust a key that the server cannot open', async (t) => {
+    const harness = await openSqliteHarness()
+    t.after(() => harness.close())
+    await harness.store.sign('a test', 'text')
+    assert.equal((await harness.store.signingKeys()).length, 1)
+    await harness.sql(`insert into signing_key (id, public_key, secret, created_at)
+      select 'forged', 'AAAA', secret, created_at + 1 from signing_key`)
+    assert.deepEqual(
+      (await harness.store.signingKeys()).map(({ id }) => id === 'forged'),
+      [false],
+    )
   })
 })

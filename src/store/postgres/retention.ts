@@ -57,6 +57,13 @@ const selectKeptOf = statement(
     union select message from unfiled where message = any ($1::bigint[])
     union select message from fan_out where message = any ($1::bigint[])`,
 )
+// Leans on message_app: one probe for each application.
+const selectHolders = statement(
+  'holders-of-day',
+  `
+    select app from unnest($1::bigint[]) as keeper (app)
+     where (select 1 from message where message.app = keeper.app and key >= $2 and key < $3 limit 1) = 1`,
+)
 const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].map((table) =>
   statement(
     `delete-old-${table}`,
@@ -70,8 +77,9 @@ const deletePayloadEndsBetween = statement(
 
 const rowsPerStep = 1000
 const eventIdsPerStep = 2000
-/** How soon a day that has rows to keep is checked again. */
+/** How soon a day that has rows to keep is checked again, and one of which other applications' rows were removed. */
 const keptMs = 60 * 60 * 1000
+const thinnedMs = 24 * keptMs
 
 interface OldMessage {
   readonly key: number
@@ -81,8 +89,10 @@ interface OldMessage {
 
 /** Makes the removal of old messages: a day at a time, by dropping its partitions. */
 export function historyRemover({ durable, relaxed, context }: Database): RemoveHistory {
-  /** Days that have rows to keep, and when they were checked. */
-  const keptSince = new Map<string, number>()
+  /** Days that have rows to keep, and when they are checked again. */
+  const keptUntil = new Map<string, number>()
+  /** How far a day was read of which some applications keep their messages. */
+  let thinned: { readonly day: string; key: number } | undefined
   /** How far the event ids of a day have been removed. */
   let reached: { readonly day: string; key: number } | undefined
   /** How far the default partition was read. */
@@ -106,14 +116,44 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
     return rows.length < eventIdsPerStep
   }
 
+  /** Which applications that keep messages longer have any of a range. */
+  async function holdersOf(keptFrom: ReadonlyMap<number, number>, from: number, to: number): Promise<Set<number>> {
+    const keepers = [...keptFrom].filter(([, key]) => key < to).map(([app]) => app)
+    if (keepers.length === 0) return new Set()
+    const rows = await relaxed.run<{ app: number }>(selectHolders, [integers(keepers), from, to])
+    return new Set(rows.map(({ app }) => app))
+  }
+
+  /** Removes some rows of a day that its holders keep; undefined when it was read to its end. */
+  async function thinOut(day: string, table: string, holders: ReadonlySet<number>): Promise<Retained | undefined> {
+    if (thinned?.day !== day) thinned = { day, key: 0 }
+    const rows = await relaxed.run<OldMessage>(messagesOf(table), [thinned.key, rowsPerStep])
+    const last = rows.at(-1)
+    if (last === undefined) {
+      keptUntil.set(day, context.clock.steady() + thinnedMs)
+      thinned = undefined
+      return undefined
+    }
+    const others = rows.filter(({ app }) => !holders.has(app))
+    const removed = others.length === 0 ? 0 : await relaxed.transaction((run) => removeSome(run, others))
+    thinned.key = last.key
+    return { removed, more: true }
+  }
+
   /** Drops the tables of a day; undefined when the day has rows to keep. */
-  async function dropDay(day: string, tables: readonly DayTable[]): Promise<Retained | undefined> {
+  async function dropDay(
+    day: string,
+    tables: readonly DayTable[],
+    keptFrom: ReadonlyMap<number, number>,
+  ): Promise<Retained | undefined> {
     const attached = tables.filter((table) => table.attached)
     if (attached.length > 0) {
       const start = Date.parse(`${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}`)
       const [from, to] = [firstKeyAt(start), firstKeyAt(start + dayMs)]
+      const holders = await holdersOf(keptFrom, from, to)
+      if (holders.size > 0) return thinOut(day, partitionName('message', start / dayMs), holders)
       if (await hasToKeep(from, to)) {
-        keptSince.set(day, context.clock.steady())
+        keptUntil.set(day, context.clock.steady() + keptMs)
         return undefined
       }
       const messages = attached.find(({ name }) => name.startsWith('message_'))?.name
@@ -133,34 +173,29 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
   }
 
   /** Removes old messages of the default partition. */
-  async function removeStrays(cutoff: number): Promise<Retained> {
+  async function removeStrays(cutoff: number, keptFrom: ReadonlyMap<number, number>): Promise<Retained> {
     return relaxed.transaction(async (run) => {
       const rows = await run<OldMessage>(selectStrays, [strayKey, cutoff, rowsPerStep])
       const last = rows.at(-1)
       strayKey = last?.key ?? 0
       if (last === undefined) return nothingRetained
-      await run(readLong)
-      await run(readWhole)
-      const kept = await run<{ message: number }>(selectKeptOf, [integers(rows.map((row) => row.key))])
-      const keys = new Set(kept.map((row) => row.message))
-      const old = rows.filter((row) => !keys.has(row.key))
-      await removeEventIds(run, old)
-      for (const statement of deletesOf) await run(statement, [integers(old.map((row) => row.key))])
-      return { removed: old.length, more: true }
+      const old = rows.filter(({ key, app }) => key < (keptFrom.get(app) ?? cutoff))
+      return { removed: old.length === 0 ? 0 : await removeSome(run, old), more: true }
     })
   }
 
-  async function removeHistory(historyMs: number): Promise<Retained> {
+  async function removeHistory(historyMs: number, longer: ReadonlyMap<number, number>): Promise<Retained> {
     const now = await serverNow(durable)
-    const strays = await removeStrays(firstKeyAt(Math.max(0, Math.floor(now - historyMs))))
+    const firstKeptOf = (ms: number) => firstKeyAt(Math.max(0, Math.floor(now - ms)))
+    const keptFrom = new Map([...longer].map(([app, ms]) => [app, firstKeptOf(ms)]))
+    const strays = await removeStrays(firstKeptOf(historyMs), keptFrom)
     if (strays.more) return strays
     const lastDay = partitionName('', Math.floor((now - historyMs) / dayMs) - 1).slice(1)
     const days = await daysUntil(relaxed.run, lastDay)
     for (const [day, tables] of days) {
-      const since = keptSince.get(day)
-      if (since !== undefined && context.clock.steady() - since < keptMs) continue
+      if (context.clock.steady() < (keptUntil.get(day) ?? 0)) continue
       try {
-        const done = await dropDay(day, tables)
+        const done = await dropDay(day, tables, keptFrom)
         if (done) return done
       } catch (error) {
         if (!(error instanceof StoreTrouble) || stateOf(error.cause) !== '55P03') throw error
@@ -170,7 +205,19 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
     return nothingRetained
   }
 
-  return (historyMs) => waitFor(removeHistory(historyMs))
+  return (historyMs, longer) => waitFor(removeHistory(historyMs, longer))
+}
+
+/** Removes those of these messages that nothing keeps, with all that is known of them; answers how many. */
+async function removeSome(run: Run, rows: readonly OldMessage[]): Promise<number> {
+  await run(readLong)
+  await run(readWhole)
+  const kept = await run<{ message: number }>(selectKeptOf, [integers(rows.map((row) => row.key))])
+  const keys = new Set(kept.map((row) => row.message))
+  const old = rows.filter((row) => !keys.has(row.key))
+  await removeEventIds(run, old)
+  for (const statement of deletesOf) await run(statement, [integers(old.map((row) => row.key))])
+  return old.length
 }
 
 /** Frees the event ids of messages. */
@@ -201,6 +248,11 @@ async function daysUntil(run: Run, last: string): Promise<Map<string, DayTable[]
     days.set(day, tables)
   }
   return days
+}
+
+/** Leans on the partition's primary key. */
+function messagesOf(table: string): Statement {
+  return { name: '', text: `select key, app, event_id from ${table} where key > $1 order by key limit $2` }
 }
 
 /** Leans on the partition's primary key. */

@@ -66,6 +66,7 @@ create table application (
   settings json
 );
 CREATE UNIQUE INDEX application_pkey ON public.application USING btree (key);
+CREATE INDEX application_retention ON public.application USING btree (key) WHERE ((deleted_at IS NULL) AND (((settings ->> 'retentionSeconds'::text) IS NOT NULL) OR ((settings ->> 'deadRetentionSeconds'::text) IS NOT NULL)));
 CREATE UNIQUE INDEX application_uid ON public.application USING btree (uid) WHERE ((uid IS NOT NULL) AND (deleted_at IS NULL));
 
 create table attempt (
@@ -120,6 +121,18 @@ create table audit (
   hash text not null
 );
 CREATE UNIQUE INDEX audit_pkey ON public.audit USING btree (n);
+
+create table audit_checkpoint (
+  from_n bigint not null,
+  to_n bigint not null,
+  previous text not null,
+  hash text not null,
+  first_at bigint not null,
+  last_at bigint not null,
+  at bigint not null,
+  signature json not null
+);
+CREATE UNIQUE INDEX audit_checkpoint_pkey ON public.audit_checkpoint USING btree (from_n);
 
 create table coalesced (
   message bigint not null,

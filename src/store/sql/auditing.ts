@@ -1,10 +1,10 @@
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
-import { type Auditing, hashText } from '../access.ts'
+import { type Auditing, hashText, type SignedTrim } from '../access.ts'
 import { listStart, toPage } from '../page.ts'
 import type { StoreContext } from '../store.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
-import { inBothOrders, statement } from './statement.ts'
+import { columnsOf, inBothOrders, statement, valuesOf } from './statement.ts'
 
 const columns = 'n, id, at, actor, ip, action, app, target, before, after, hash'
 
@@ -34,6 +34,35 @@ const selectAudit = inBothOrders<AuditRow>(
      order by n ${direction} limit :limit`,
 )
 
+const checkpointFields = {
+  fromN: 'from_n',
+  toN: 'to_n',
+  previous: 'previous',
+  hash: 'hash',
+  firstAt: 'first_at',
+  lastAt: 'last_at',
+  at: 'at',
+  signature: 'signature',
+}
+// One row for each trim that an operator asked for.
+const selectCheckpoints = statement<SignedTrim>(
+  'audit-checkpoints',
+  `select ${columnsOf<SignedTrim>(checkpointFields)} from audit_checkpoint where from_n > 0 order by from_n`,
+  { json: ['signature'] },
+)
+const insertCheckpoint = statement(
+  'insert-audit-checkpoint',
+  `insert into audit_checkpoint (${Object.values(checkpointFields).join(', ')})
+   select :from_n, :to_n, :previous, :hash, :first_at, :last_at, :at, :signature
+    where cast(:from_n as bigint) = (select coalesce(max(to_n), 0) + 1 from audit_checkpoint)
+      and cast(:to_n as bigint) < (select max(n) from audit)
+   on conflict do nothing returning from_n`,
+)
+// A range of the primary key from its low end.
+const deleteTrimmed = statement('delete-trimmed-audit', ({ deleteFound }) =>
+  deleteFound('audit', 'n', 'where n <= (select max(to_n) from audit_checkpoint) order by n limit :limit'),
+)
+
 /** The audit log. */
 export function auditing(port: Port): Methods<Auditing> {
   return {
@@ -46,6 +75,21 @@ export function auditing(port: Port): Methods<Auditing> {
       const filters = { actor, action, app, since, until }
       const rows = yield* port.all(selectAudit[order], { ...filters, start, limit: limit + 1 })
       return toPage(rows, limit)
+    },
+
+    *auditCheckpoints() {
+      return yield* port.all(selectCheckpoints)
+    },
+
+    *addAuditCheckpoint(trim) {
+      return yield* port.transaction(function* (sql) {
+        yield* sql.all(lockAudit)
+        return (yield* sql.first(insertCheckpoint, valuesOf(trim, checkpointFields))) !== undefined
+      })
+    },
+
+    *removeTrimmed(limit) {
+      return (yield* port.relaxed.all(deleteTrimmed, { limit })).length
     },
   }
 }

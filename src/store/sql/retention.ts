@@ -1,18 +1,68 @@
 import { keyTime } from '../../domain/ids.ts'
-import { lastLookMs, type PayloadEnd, type Retained, type Retention, type Sweeping } from '../maintenance.ts'
+import {
+  type AppRetention,
+  lastLookMs,
+  type PayloadEnd,
+  type Retained,
+  type Retention,
+  type Sweeping,
+} from '../maintenance.ts'
 import { firstLookMs } from '../publishing.ts'
 import { indexed } from './dead-letters.ts'
+import type { Dialect } from './dialect.ts'
+import { inSpan, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'
 
 const rowsPerStep = 500
 
-// Leans on dead_died.
-const deleteOldDead = statement('delete-old-dead', (dialect) => {
+// Both lean on dead_died.
+const oldDead = (dialect: Dialect, condition = '') => {
   const diedAt = indexed(dialect, 'died_at')
-  const old = `where ${diedAt} < :now - cast(:kept_ms as bigint) order by ${diedAt} limit ${rowsPerStep}`
+  const old = `where ${diedAt} < :now - cast(:kept_ms as bigint) ${condition} order by ${diedAt} limit ${rowsPerStep}`
   return dialect.deleteFound('dead', 'endpoint, message', old)
-})
+}
+const deleteOldDead = statement('delete-old-dead', (dialect) => oldDead(dialect))
+const deleteOldDeadBut = statement('delete-old-dead-but', (dialect) =>
+  oldDead(dialect, `and not (${dialect.among('app', ':apps', 'bigint')})`),
+)
+// Leans on dead_app.
+const deleteDeadOf = statement('delete-old-dead-of', ({ deleteFound }) =>
+  deleteFound(
+    'dead',
+    'endpoint, message',
+    `where app = :app and died_at < :now - cast(:kept_ms as bigint) order by died_at limit ${rowsPerStep}`,
+  ),
+)
+// Leans on application_retention.
+const selectRetentions = statement<AppRetention>(
+  'retentions',
+  `select key as app, cast(settings ->> 'retentionSeconds' as bigint) * 1000 as "historyMs",
+          cast(settings ->> 'deadRetentionSeconds' as bigint) * 1000 as "deadMs"
+     from application
+    where key > :after and deleted_at is null
+      and (settings ->> 'retentionSeconds' is not null or settings ->> 'deadRetentionSeconds' is not null)
+    order by key limit :limit`,
+)
+// Probes of the primary keys.
+const selectRemovable = statement<{ key: number; event_id: string | null }>(
+  'removable-messages',
+  ({ among }) => `
+    select key, event_id from message
+     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')} and app = :app
+       and (select 1 from fan_out where fan_out.message = message.key limit 1) is null
+       and (select 1 from unfiled where unfiled.message = message.key limit 1) is null`,
+)
+const deleteEventId = statement(
+  'delete-event-id',
+  'delete from event_id where app = :app and event_id = :event_id and message = :message',
+)
+const deletesOfMessages = ['attempt', 'variant', 'coalesced', 'subject', 'payload_end', 'message'].map((table) =>
+  statement(`delete-${table}-rows`, ({ among }) => {
+    const key = table === 'message' ? 'key' : 'message'
+    return `delete from ${table} where ${among(key, ':messages', 'bigint')} and ${inSpan(key)}`
+  }),
+)
 // Leans on task_ended.
 const deleteOldTasks = statement('delete-old-tasks', ({ deleteFound }) =>
   deleteFound(
@@ -51,23 +101,51 @@ const deleteEndedWindows = statement('sweep-windows', ({ deleteFound, forUpdateS
   ),
 )
 
-/** Removes some messages that are older than this with their attempts. Each database has a way of its own. */
-export type RemoveHistory = (historyMs: number) => Work<Retained>
+/**
+ * Removes some messages that are older than this with their attempts. Messages of an application that keeps them longer stay
+ * until they are as old as that. Each database has a way of its own.
+ */
+export type RemoveHistory = (historyMs: number, longer: ReadonlyMap<number, number>) => Work<Retained>
 
 type RetentionMethods = Omit<Retention, 'upkeep'> & Pick<Sweeping, 'sweepWindows'>
 
 /** Removes old rows. */
 export function retention(port: Port, removeHistory: RemoveHistory): Methods<RetentionMethods> {
   return {
-    *retain({ historyMs, deadMs }) {
-      const dead = deadMs === null ? [] : yield* port.relaxed.all(deleteOldDead, { kept_ms: deadMs })
+    *retain({ historyMs, deadMs, apps = [] }) {
+      const ownDead = apps.filter((each) => each.deadMs !== null).map(({ app }) => app)
+      let dead: unknown[] = []
+      if (deadMs !== null && ownDead.length === 0) dead = yield* port.relaxed.all(deleteOldDead, { kept_ms: deadMs })
+      else if (deadMs !== null) dead = yield* port.relaxed.all(deleteOldDeadBut, { kept_ms: deadMs, apps: ownDead })
       if (historyMs === null) return { removed: dead.length, more: dead.length === rowsPerStep }
       const tasks = yield* port.relaxed.all(deleteOldTasks, { kept_ms: historyMs })
-      const { removed, more } = yield* removeHistory(historyMs)
+      const { removed, more } = yield* removeHistory(historyMs, longerThan(historyMs, apps))
       return {
         removed: removed + dead.length + tasks.length,
         more: more || dead.length === rowsPerStep || tasks.length === rowsPerStep,
       }
+    },
+
+    *listRetentions(after, limit) {
+      return { now: yield* port.now(), apps: yield* port.relaxed.all(selectRetentions, { after, limit }) }
+    },
+
+    *removeDead(app, keptMs) {
+      return (yield* port.relaxed.all(deleteDeadOf, { app, kept_ms: keptMs })).length
+    },
+
+    *removeMessages(app, messages) {
+      if (messages.length === 0) return 0
+      return yield* port.relaxed.transaction(function* (sql) {
+        const rows = yield* sql.all(selectRemovable, { app, messages, ...spanOfKeys(messages) })
+        const keys = rows.map(({ key }) => key)
+        if (keys.length === 0) return 0
+        for (const { key, event_id } of rows) {
+          if (event_id !== null) yield* sql.all(deleteEventId, { app, event_id, message: key })
+        }
+        for (const each of deletesOfMessages) yield* sql.all(each, { messages: keys, ...spanOfKeys(keys) })
+        return keys.length
+      })
     },
 
     *duePayloadEnds(limit) {
@@ -89,4 +167,9 @@ export function retention(port: Port, removeHistory: RemoveHistory): Methods<Ret
       return (yield* port.relaxed.all(deleteEndedWindows, { limit })).length
     },
   }
+}
+
+/** The applications that keep messages longer than this, and for how long. */
+function longerThan(historyMs: number, apps: readonly AppRetention[]): ReadonlyMap<number, number> {
+  return new Map(apps.flatMap(({ app, historyMs: own }) => (own !== null && own > historyMs ? [[app, own]] : [])))
 }

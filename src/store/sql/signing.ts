@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, hash, type KeyObject, sign } from 'node:crypto'
 import { type Signature, type Signing, type SigningKey, signedText } from '../signing.ts'
-import { openValue, type SealedPlace, sealValue } from '../vault.ts'
+import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
 import type { Methods, Port } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -32,6 +32,15 @@ export function signing(port: Port): Methods<Signing> {
     return privateKeyOf(Buffer.from(seed, 'base64'))
   }
 
+  function isOwn(row: KeyRow): boolean {
+    try {
+      return publicKeyOf(keyOf(row)) === row.publicKey
+    } catch (error) {
+      if (error instanceof SealError) return false
+      throw error
+    }
+  }
+
   return {
     *sign(purpose, text) {
       let [row] = yield* port.all(selectKeys)
@@ -52,7 +61,8 @@ export function signing(port: Port): Methods<Signing> {
     },
 
     *signingKeys() {
-      return (yield* port.all(selectKeys)).map(({ id, publicKey, createdAt }) => ({ id, publicKey, createdAt }))
+      const own = (yield* port.all(selectKeys)).filter(isOwn)
+      return own.map(({ id, publicKey, createdAt }) => ({ id, publicKey, createdAt }))
     },
   }
 }

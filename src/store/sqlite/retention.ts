@@ -51,6 +51,8 @@ interface Place {
  */
 interface Pass {
   readonly cutoff: number
+  /** Applications that keep messages longer, each with the first key that it keeps. */
+  readonly keptFrom: ReadonlyMap<number, number>
   readonly startedAt: number
   readonly waiting: number[]
   surveyed: Place | null | undefined
@@ -103,7 +105,7 @@ export function historyRemover(connection: Connection): RemoveHistory {
     let removed = 0
     for (const row of rows) {
       current.reached = row.key
-      if (isKept(row, current)) continue
+      if (row.key >= (current.keptFrom.get(row.app) ?? current.cutoff) || isKept(row, current)) continue
       if (row.event_id !== null) removeEventId.run(row.app, row.event_id, row.key)
       for (const removal of removals) removal.run(row.key)
       removed++
@@ -111,13 +113,14 @@ export function historyRemover(connection: Connection): RemoveHistory {
     return rows.length === 0 ? undefined : removed
   }
 
-  function removeHistory(historyMs: number): Retained {
+  function removeHistory(historyMs: number, longer: ReadonlyMap<number, number>): Retained {
     const now = connection.now()
     if (pass === undefined) {
       const cutoff = firstKeyAt(Math.max(0, now - historyMs))
       if ((now < nextPassAt && nextPassAt - now <= passGapMs) || oldest.get(cutoff) === undefined)
         return nothingRetained
-      pass = { cutoff, startedAt: now, waiting: [], surveyed: undefined, reached: 0 }
+      const keptFrom = new Map([...longer].map(([app, ms]) => [app, firstKeyAt(Math.max(0, now - ms))]))
+      pass = { cutoff, keptFrom, startedAt: now, waiting: [], surveyed: undefined, reached: 0 }
     }
     const current = pass
     if (!surveyed(current)) return { ...nothingRetained, more: true }
@@ -129,7 +132,7 @@ export function historyRemover(connection: Connection): RemoveHistory {
     return { removed: removed ?? 0, more: removed !== undefined }
   }
 
-  return (historyMs) => atOnce(() => removeHistory(historyMs))
+  return (historyMs, longer) => atOnce(() => removeHistory(historyMs, longer))
 }
 
 /** Gives pages of the file that are no longer used back to the file system. */

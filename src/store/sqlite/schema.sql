@@ -56,6 +56,9 @@ CREATE TABLE application (
   deleted_at integer
 , dedupe_s integer, settings text) strict;
 
+CREATE INDEX application_retention on application (key)
+  where deleted_at is null and (settings ->> 'retentionSeconds' is not null or settings ->> 'deadRetentionSeconds' is not null);
+
 CREATE UNIQUE INDEX application_uid on application (uid) where uid is not null and deleted_at is null;
 
 CREATE TABLE attempt (
@@ -88,6 +91,17 @@ CREATE TABLE audit (
   before text,
   after text,
   hash text not null
+) strict;
+
+CREATE TABLE audit_checkpoint (
+  from_n integer primary key,
+  to_n integer not null,
+  previous text not null,
+  hash text not null,
+  first_at integer not null,
+  last_at integer not null,
+  at integer not null,
+  signature text not null
 ) strict;
 
 CREATE TABLE coalesced (

@@ -115,6 +115,35 @@ export function auditing(open: Open): void {
     assert.equal(await store.findApplication('a'), undefined)
   })
 
+  test('rows are trimmed behind a checkpoint, but the last one, and the numbers go on', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    for (let n = 0; n < 5; n++) await store.appendAudit(entry)
+    const rows = await all(store)
+    const trim = (fromN: number, toN: number, at = 7) => {
+      const signature = { algorithm: 'ed25519', keyId: 'k', publicKey: 'p', signature: 's' } as const
+      const [previous, hash] = [rows[fromN - 2]?.hash ?? start.hash, rows[toN - 1]?.hash ?? '']
+      return { fromN, toN, previous, hash, firstAt: 1, lastAt: 2, at, signature }
+    }
+    assert.equal(await store.removeTrimmed(10), 0)
+    assert.equal(await store.addAuditCheckpoint(trim(1, 5)), false, 'the last row stays')
+    assert.equal(await store.addAuditCheckpoint(trim(2, 3)), false, 'not behind the last checkpoint')
+    assert.equal(await store.addAuditCheckpoint(trim(1, 2)), true)
+    assert.equal(await store.addAuditCheckpoint(trim(1, 3)), false, 'another was faster')
+    assert.equal(await store.addAuditCheckpoint(trim(3, 3)), true)
+    assert.deepEqual(await store.auditCheckpoints(), [trim(1, 2), trim(3, 3)])
+    assert.deepEqual(
+      [await store.removeTrimmed(2), await store.removeTrimmed(2), await store.removeTrimmed(2)],
+      [2, 1, 0],
+    )
+    assert.deepEqual(
+      (await all(store)).map(({ n }) => n),
+      [4, 5],
+    )
+    assert.equal((await store.appendAudit(entry)).n, 6)
+    assert.equal(typeof verifyAudit({ n: 3, hash: rows[2]?.hash ?? '' }, await all(store), hashText), 'object')
+  })
+
   test('one request at a time leaves its own trail', async (t) => {
     const world = await begin(t, open)
     const { store } = world

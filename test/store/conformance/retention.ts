@@ -67,6 +67,61 @@ export function retention(open: Open): void {
     assert.deepEqual(await store.counts(), { ...before, dead: 0 })
   })
 
+  test('an application may keep its messages longer than the others, and its dead letters', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const [usual, patient] = [await world.application(), await world.application()]
+    await store.updateApplication(patient.key, {
+      settings: { retentionSeconds: 50 * 86_400, deadRetentionSeconds: 90 * 86_400 },
+    })
+    const [endpoint, longer] = [await world.endpoint(usual), await world.endpoint(patient)]
+    for (const [name, days] of [
+      ['a', 40],
+      ['b', 70],
+    ] as const) {
+      await age(world, await delivered(world, endpoint, `usual ${name}`), days * day)
+      await age(world, await delivered(world, longer, `longer ${name}`), days * day)
+    }
+    for (const its of [endpoint, longer]) {
+      const { worker, row } = await world.owningOne(its)
+      await world.settle(worker, world.settlement(its, row, { state: 'dead', reason: 'exhausted' }))
+      await world.harness.sql(`update dead set died_at = died_at - ${70 * day} where endpoint = ${its.key}`)
+    }
+    const { apps } = await store.listRetentions(-1, 10)
+    assert.deepEqual(apps, [{ app: patient.key, historyMs: 50 * day, deadMs: 90 * day }])
+    assert.deepEqual((await store.listRetentions(patient.key, 10)).apps, [])
+    for (let steps = 0; (await store.retain({ ...kept, apps })).more; steps++) assert.ok(steps < 100)
+    const names = ['usual a', 'usual b', 'longer a', 'longer b']
+    const found = await Promise.all(
+      names.map((name) => store.findMessage((name.startsWith('u') ? usual : patient).key, name)),
+    )
+    assert.deepEqual(
+      found.map((each) => each?.eventId),
+      [undefined, undefined, 'longer a', undefined],
+    )
+    assert.deepEqual([(await store.counts()).dead, await store.removeDead(patient.key, 90 * day)], [1, 0])
+    assert.deepEqual(
+      [await store.removeDead(patient.key, 60 * day), await store.removeDead(patient.key, 60 * day)],
+      [1, 0],
+    )
+  })
+
+  test('messages are removed with all that is known of them, but none that waits for a file', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    await store.beginDeadFiling()
+    const app = await world.application()
+    const endpoint = await world.endpoint(app)
+    const gone = await delivered(world, endpoint, 'gone')
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
+    assert.equal(await store.removeMessages(app.key + 1, [gone]), 0, 'of another application')
+    assert.equal(await store.removeMessages(app.key, [gone, row.message, 4711]), 1)
+    assert.deepEqual(await store.counts(), { pending: 0, dead: 1, messages: 1, attempts: 1 })
+    await world.publish([endpoint], { eventId: 'gone' })
+    assert.equal(await store.removeMessages(app.key, []), 0)
+  })
+
   test('a message stays while a letter of it waits for the dead-letter file', async (t) => {
     for (const waits of [true, false]) {
       const world = await begin(t, open)

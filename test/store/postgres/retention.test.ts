@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { firstKeyAt } from '../../../src/domain/ids.ts'
+import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import { ensurePartitions } from '../../../src/store/postgres/partitions.ts'
 import { openSessions } from '../../../src/store/postgres/sessions.ts'
 import { StoreTrouble } from '../../../src/store/store.ts'
 import { begin, type World } from '../conformance/harness.ts'
-import { openPostgresHarness } from '../postgres-harness.ts'
+import { context, openPostgresHarness } from '../postgres-harness.ts'
 
 const day = 24 * 60 * 60 * 1000
 const limits = { historyMs: 30 * day, deadMs: 30 * day }
@@ -32,8 +33,9 @@ async function publishOld(world: World, ageMs: number, eventId: string) {
   const { key } = await world.publish([endpoint], { eventId })
   const by = firstKeyAt(ageMs)
   await world.harness.sql(`
-    update message set key = key - ${by} where key = ${key}; update pending set message = message - ${by};
-    update event_id set message = message - ${by}`)
+    update message set key = key - ${by} where key = ${key};
+    update pending set message = message - ${by} where message = ${key};
+    update event_id set message = message - ${by} where message = ${key}`)
   return { endpoint, key: key - by }
 }
 
@@ -83,6 +85,29 @@ test('a day with something that still waits stays until that has ended', async (
   )
   assert.equal(new Set(left.map((name) => name.slice(-8))).size, 1, 'only the one day stays')
   assert.deepEqual(await store.counts(), { pending: 1, dead: 0, messages: 1, attempts: 0 })
+})
+
+test('a day stays for an application that keeps it longer, without the messages of the others, and is dropped then', async (t) => {
+  const { world, url, store } = await beginWithUrl(t)
+  const before = await currentDays(world)
+  await makeDays(url, Date.now() - 40 * day)
+  const usual = await publishOld(world, 39 * day, 'usual')
+  const longer = await publishOld(world, 39 * day, 'longer')
+  const waits = await publishOld(world, 39 * day, 'waits')
+  await world.harness.sql(`delete from pending where endpoint <> ${waits.endpoint.key}`)
+  await store.updateApplication(longer.endpoint.app, { settings: { retentionSeconds: 3600 * 24 * 50 } })
+  const { apps } = await store.listRetentions(-1, 10)
+  for (let steps = 0; (await store.retain({ ...limits, apps })).more; steps++) assert.ok(steps < 100)
+  const left = async () => (await store.loadSummaries([usual.key, longer.key, waits.key])).map(({ key }) => key).sort()
+  assert.deepEqual(await left(), [longer.key, waits.key].sort())
+  assert.equal((await world.publish([usual.endpoint], { eventId: 'usual' })).state, 'accepted', 'its name is free')
+  // Once no application needs it, the day goes as a whole.
+  await world.harness.sql('delete from pending')
+  await world.store.close()
+  const again = await openPostgresStore(context, { url })
+  t.after(() => again.close())
+  for (let steps = 0; (await again.retain({ ...limits, apps: [] })).more; steps++) assert.ok(steps < 100)
+  assert.deepEqual(await daysOf(world), before)
 })
 
 test('a day with a letter that waits for the dead-letter file stays', async (t) => {

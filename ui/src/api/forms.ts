@@ -141,6 +141,24 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maximum": 100000,
         "description": "Attempts under way at once at all its endpoints together, over all workers; `inFlightPerApp` of each process by default."
       },
+      "retentionSeconds": {
+        "type": [
+          "integer",
+          "null"
+        ],
+        "minimum": 3600,
+        "maximum": 315360000,
+        "description": "How long its messages and their attempts are kept, shorter or longer than the server's `retention`, which holds by default."
+      },
+      "deadRetentionSeconds": {
+        "type": [
+          "integer",
+          "null"
+        ],
+        "minimum": 3600,
+        "maximum": 315360000,
+        "description": "How long its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default."
+      },
       "region": {
         "type": [
           "string",
