@@ -124,6 +124,29 @@ describe('dead letters', { skip }, () => {
 })
 
 describe('the lists of the server', { skip }, () => {
+  test('finds an application among hundreds by the server, and picks it among dead letters', async (t) => {
+    const { signedIn, ask, url } = await openWorld(t)
+    for (let i = 0; i < 260; i++) await ask('POST', '/app', { name: `Tenant ${i}`, uid: `tenant-${i}` })
+    // The newest of them all: a list that shows the oldest first has it behind its first page.
+    const { id } = await ask('POST', '/app', { name: 'Zanzibar', uid: 'zz' })
+    const page = await signedIn('/applications')
+    await page.fill('search', 'zanzi')
+    await page.sees('Zanzibar')
+    await page.seesNot('Tenant 1')
+
+    await page.goto(`${url}/dead`)
+    await page.until("document.querySelector('[name=searchApplication]') !== null")
+    await page.fill('searchApplication', 'ZANZ')
+    await page.until(`document.querySelector('select[name=app] option[value=${id}]') !== null`)
+    await page.evaluate(
+      `(() => { const s = document.querySelector('select[name=app]'); s.value = '${id}'; s.dispatchEvent(new Event('change', { bubbles: true })) })()`,
+    )
+    await page.until(`location.search.includes('${id}')`)
+    await page.fill('searchApplication', 'Tenant 25')
+    await page.until(`document.querySelector('select[name=app]').value === '${id}'`)
+    assert.deepEqual(page.complaints, [])
+  })
+
   test('an application is added, changed, sent a message, given a portal link and deleted', async (t) => {
     const { signedIn, ask } = await openWorld(t)
     const page = await signedIn('/applications')

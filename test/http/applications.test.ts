@@ -83,6 +83,23 @@ describe('applications', () => {
       assert.deepEqual(await names(`${each}&order=descending`), ['mixed', 'both', 'half'])
     })
 
+    test('and by a text in the name, the uid or the id, in any case, together with the others', async () => {
+      const { ask, names } = await populated()
+      const { json } = await ask('POST', '/app', { name: 'Köln HALF', uid: 'cologne' })
+      assert.deepEqual(await names('search=half'), ['half', 'cologne'])
+      assert.deepEqual(await names('search=LOGNE'), ['cologne'])
+      assert.deepEqual(await names(`search=${json.id}`), ['cologne'])
+      assert.deepEqual(await names('search=half&exclude_apps_with_no_endpoints=true'), ['half'])
+      assert.deepEqual(await names('search=nothing'), [])
+      assert.equal((await ask('GET', `/app?search=${'x'.repeat(257)}`)).status, 422)
+      const first = (await ask('GET', '/app?search=a&limit=1')).json
+      const second = (await ask('GET', `/app?search=a&limit=1&iterator=${first.iterator}`)).json
+      assert.deepEqual(
+        [first, second].map(({ data }) => data[0].uid),
+        (await names('search=a')).slice(0, 2),
+      )
+    })
+
     test('page by page, in both directions', async () => {
       const { ask } = await populated()
       const pages = async (order: string) => {

@@ -11,6 +11,26 @@ function problems({ json }: Answer): string[] {
 }
 
 describe('event types', () => {
+  test('are searched by a part of the name or the description, page by page', async () => {
+    const { ask } = await openApi()
+    for (let i = 0; i < 70; i++) {
+      const description = i % 10 === 0 ? `A Rare one, ${i}` : 'A usual one'
+      await ask('POST', path, { name: `type.${String(i).padStart(2, '0')}`, description })
+    }
+    const seen: string[] = []
+    for (let iterator = ''; ; ) {
+      const { json } = await ask('GET', `${path}?search=rare&limit=3${iterator}`)
+      seen.push(...json.data.map(({ name }: { name: string }) => name))
+      if (json.done) break
+      iterator = `&iterator=${json.iterator}`
+    }
+    assert.deepEqual(
+      seen,
+      ['00', '10', '20', '30', '40', '50', '60'].map((n) => `type.${n}`),
+    )
+    assert.equal((await ask('GET', `${path}?search=TYPE.07`)).json.data.length, 1)
+  })
+
   test('are created with every field a strict client expects, and found by name', async () => {
     const { ask } = await openApi()
     const schemas = { '1': { type: 'object', properties: { n: { type: 'integer' } } } }

@@ -13,6 +13,7 @@ import { instant, isoOrNull, listOf, nullable, optional, text, uidOut, url } fro
 import { lookUp } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
 import { type Out, route } from '../route.ts'
+import { matches } from '../search.ts'
 import { worstKept } from '../survey.ts'
 import { toWaitingOut, Waiting } from './why.ts'
 
@@ -116,16 +117,15 @@ export async function searchEndpoints(
   clock: Clock,
   { app, text, after, limit }: Search,
 ): Promise<{ readonly found: EndpointName[]; readonly last: EndpointName | undefined; readonly done: boolean }> {
-  const wanted = text.toLowerCase()
   const turns = Turns.by(clock)
   const found: EndpointName[] = []
   let last: EndpointName | undefined
   for (let seen = 0; seen < searchedNames; ) {
-    const count = wanted === '' ? limit : namesAtOnce
+    const count = text === '' ? limit : namesAtOnce
     const page = await store.nameEndpoints(app, { order: 'descending', after: last?.key ?? after, limit: count })
     for (const [i, name] of page.items.entries()) {
       last = name
-      if (matches(name, wanted)) found.push(name)
+      if (matches([name.id, name.uid, name.url, name.description], text)) found.push(name)
       if (found.length === limit) return { found, last, done: page.done && i === page.items.length - 1 }
     }
     if (page.done) return { found, last, done: true }
@@ -133,10 +133,6 @@ export async function searchEndpoints(
     await turns.next()
   }
   return { found, last, done: false }
-}
-
-function matches({ id, uid, url, description }: EndpointName, wanted: string): boolean {
-  return wanted === '' || [id, uid ?? '', url, description].some((name) => name.toLowerCase().includes(wanted))
 }
 
 /** The endpoints as callers see them. Those whose application is gone are left out. */

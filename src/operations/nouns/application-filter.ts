@@ -6,9 +6,11 @@ import type { EndpointBrief } from '../../store/endpoints.ts'
 import type { Store } from '../../store/store.ts'
 import { optional } from '../fields.ts'
 import { PageQuery } from '../page.ts'
+import { matches, searchFor } from '../search.ts'
 
 export const ApplicationQuery = Type.Object({
   ...PageQuery.properties,
+  search: searchFor('Only applications whose name, uid or id contains this text, in any case.'),
   exclude_apps_with_no_endpoints: optional(
     Type.Boolean(),
     'Whether applications without endpoints are left out; false by default.',
@@ -38,7 +40,7 @@ interface Found {
 }
 
 /**
- * Leaves applications out by their endpoints. Most applications are decided by their first endpoint. An application whose
+ * Leaves applications out by their names and by their endpoints. Most applications are decided by their first endpoint. An application whose
  * endpoints are all of the kind in question is read to its end, so a page ends after some thousand endpoints.
  */
 export class ApplicationFilter {
@@ -61,27 +63,32 @@ export class ApplicationFilter {
 
   /** Whether the query leaves any application out. */
   static isNeeded(query: ApplicationQuery): boolean {
-    return (
-      query.exclude_apps_with_no_endpoints === true ||
-      query.exclude_apps_with_disabled_endpoints === true ||
-      query.exclude_apps_with_svix_play_endpoints === true
-    )
+    return query.search !== undefined || looksAtEndpoints(query)
+  }
+
+  /** Rows that are read at once: their endpoints are looked at, too. */
+  get rowsAtOnce(): number {
+    return looksAtEndpoints(this.#query) ? 64 : 250
   }
 
   /** The applications that stay, and how many of the rows were looked at: at least one. */
   async keep(rows: readonly Application[]): Promise<{ items: { row: Application }[]; looked: number }> {
-    const found = new Map(rows.map(({ key }) => [key, start(key)]))
-    for (const brief of await this.#store.firstEndpoints(rows.map(({ key }) => key))) {
+    const { search } = this.#query
+    const named = search === undefined ? rows : rows.filter(({ name, uid, id }) => matches([name, uid, id], search))
+    if (!looksAtEndpoints(this.#query)) return { items: named.map((row) => ({ row })), looked: rows.length }
+    const found = new Map(named.map(({ key }) => [key, start(key)]))
+    for (const brief of await this.#store.firstEndpoints(named.map(({ key }) => key))) {
       this.#add(found.get(brief.app) as Found, brief)
     }
     const items: { row: Application }[] = []
     let looked = 0
     for (const row of rows) {
       if (looked > 0 && this.#room <= 0) break
-      const each = found.get(row.key) as Found
+      looked++
+      const each = found.get(row.key)
+      if (each === undefined) continue
       await this.#readOn(each)
       if (this.#stays(each)) items.push({ row })
-      looked++
     }
     return { items, looked }
   }
@@ -112,6 +119,15 @@ export class ApplicationFilter {
   #stays(found: Found): boolean {
     return found.hasAny ? this.#isDecided(found) : this.#query.exclude_apps_with_no_endpoints !== true
   }
+}
+
+/** Whether the query leaves applications out by their endpoints. */
+function looksAtEndpoints(query: ApplicationQuery): boolean {
+  return (
+    query.exclude_apps_with_no_endpoints === true ||
+    query.exclude_apps_with_disabled_endpoints === true ||
+    query.exclude_apps_with_svix_play_endpoints === true
+  )
 }
 
 function start(app: number): Found {

@@ -72,7 +72,7 @@ export const applications = {
             read: async (after: number | null, order, limit) => (await list({ after, order, limit })).items,
             keep: (rows: Application[]) => filter.keep(rows),
             keepsAll: false,
-            rowsAtOnce: 64,
+            rowsAtOnce: filter.rowsAtOnce,
             bytesOf: ({ row }) => Buffer.byteLength(JSON.stringify(toApplicationOut(row))),
             positionOf: ({ key }) => key,
             write: ({ id }) => id,

@@ -10,8 +10,9 @@ import { admin, viewShared } from '../access.ts'
 import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
 import { jsonSchemaProblems } from '../json-schema.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
-import { fromItem, PageQuery, paginateBy } from '../page.ts'
+import { fromItem, PageQuery, paginateBy, walk } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
+import { matches, searchFor } from '../search.ts'
 import { compile, refuseIf } from '../validate.ts'
 import {
   description,
@@ -30,6 +31,7 @@ const EventTypePatch = Type.Object({ description: optional(description, 'Free te
 
 const EventTypeQuery = Type.Object({
   ...PageQuery.properties,
+  search: searchFor('Only event types whose name or description contains this text, in any case.'),
   include_archived: optional(Type.Boolean(), 'Whether archived event types are listed.'),
   with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
 })
@@ -122,18 +124,38 @@ export const eventTypes = {
       description: 'By name. Schemas come only with `with_content`.',
       query: EventTypeQuery,
       answers: { 200: listOf(EventTypeOut) },
-      handle: async ({ query: asked, request }, { store }) => {
+      handle: async ({ query: asked, request }, { store, clock }) => {
         const query = await fromItem(asked, async (name) => {
           const item = isRef(name) ? await store.findEventType(name) : undefined
           const isShown = item !== undefined && isShownTo(request.caller?.featureFlags ?? null, item)
           return isShown ? iterators.iteratorOf(item) : undefined
         })
-        const { include_archived: archivedToo = false, with_content: withContent = false } = query
+        const { include_archived: archivedToo = false, with_content: withContent = false, search } = query
+        const flags = request.caller?.featureFlags ?? null
+        if (search !== undefined) {
+          const page = await walk(
+            clock,
+            { order: 'ascending', ...query },
+            {
+              read: async (after: string | null, order, limit) =>
+                (await store.listEventTypes({ after, order, limit }, archivedToo, flags)).items,
+              keep: async (rows: EventType[]) =>
+                rows.flatMap((row) => (matches([row.name, row.description], search) ? [{ row }] : [])),
+              keepsAll: false,
+              // A schema may be large.
+              rowsAtOnce: 32,
+              positionOf: ({ name }) => name,
+              write: iterators.iteratorOf,
+              parse: iterators.keyOf,
+            },
+          )
+          return { ...page, data: page.data.map(({ row }) => toEventTypeOut(row, withContent)) }
+        }
         return paginateBy(
           iterators,
           query,
           'ascending',
-          (page) => store.listEventTypes(page, archivedToo, request.caller?.featureFlags ?? null),
+          (page) => store.listEventTypes(page, archivedToo, flags),
           (eventType) => toEventTypeOut(eventType, withContent),
           8,
         )

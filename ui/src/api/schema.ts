@@ -263,7 +263,7 @@ export type WorkersOut = { data: WorkerOut[]; asOf: string }
 /** Every operation, by method and path. */
 export interface Operations {
   /** List applications. */
-  "GET /app": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; exclude_apps_with_no_endpoints?: boolean; exclude_apps_with_disabled_endpoints?: boolean; exclude_apps_with_svix_play_endpoints?: boolean }; body: undefined; answer: { data: ApplicationOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  "GET /app": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; search?: string; exclude_apps_with_no_endpoints?: boolean; exclude_apps_with_disabled_endpoints?: boolean; exclude_apps_with_svix_play_endpoints?: boolean }; body: undefined; answer: { data: ApplicationOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Create an application. */
   "POST /app": { path: object; query: { get_if_exists?: boolean }; body: ApplicationIn; answer: ApplicationOut }
   /** Get an application. */
@@ -319,7 +319,7 @@ export interface Operations {
   /** List the endpoints of all applications with their states. */
   "GET /endpoint": { path: object; query: { app?: string; search?: string; sort?: "created" | "waiting" | "oldest" | "failing"; limit?: number; iterator?: string }; body: undefined; answer: { data: EndpointSummaryOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** List event types. */
-  "GET /event-type": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; include_archived?: boolean; with_content?: boolean }; body: undefined; answer: { data: EventTypeOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  "GET /event-type": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; search?: string; include_archived?: boolean; with_content?: boolean }; body: undefined; answer: { data: EventTypeOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Create an event type. */
   "POST /event-type": { path: object; query: object; body: EventTypeIn; answer: EventTypeOut }
   /** Get an event type. */

@@ -35,11 +35,11 @@ const applicationGroups = [
 export function ApplicationsPage() {
   const [isNew, setNew] = useState(false)
   const search = query.value.get('search') ?? ''
-  const list = usePages<ApplicationOut>('', (iterator) =>
-    call('GET /app', { query: { limit: 100, ...(iterator !== undefined && { iterator }) } }),
+  const list = usePages<ApplicationOut>(search, (iterator) =>
+    call('GET /app', {
+      query: { limit: 100, ...(search !== '' && { search }), ...(iterator !== undefined && { iterator }) },
+    }),
   )
-  const wanted = search.toLowerCase()
-  const rows = list.rows.filter(({ name, uid, id }) => `${name} ${uid} ${id}`.toLowerCase().includes(wanted))
   return (
     <Page
       title="Applications"
@@ -59,7 +59,7 @@ export function ApplicationsPage() {
         <Table
           label="Applications"
           columns={applicationColumns}
-          rows={rows}
+          rows={list.rows}
           keyOf={({ id }) => id}
           hrefOf={({ id }) => `/app/${id}`}
           onEnd={list.more}

@@ -14,6 +14,7 @@ import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
 import { navigate, query, setQuery } from '../router.ts'
 import { isAdmin, maySendAgain } from '../session.ts'
+import { ApplicationPicker } from './application-picker.tsx'
 import { PaceField, paceOf, SendAgainFooter } from './pace.tsx'
 
 const reasons = [
@@ -48,7 +49,6 @@ export function DeadPage() {
       after: new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(since) * 1000).toISOString(),
     }),
   }
-  const apps = useAsk('GET /app', { query: { limit: 250 } })
   const list = usePages<DeadLetterOut>(`${app} ${reason} ${type} ${since}`, (iterator) => {
     const asked = { limit: 100, ...filter, ...(iterator !== undefined && { iterator }) }
     return app === ''
@@ -123,19 +123,7 @@ export function DeadPage() {
       }
     >
       <div class="toolbar">
-        <select
-          aria-label="Application"
-          name="app"
-          value={app}
-          onChange={(event) => setQuery({ app: event.currentTarget.value })}
-        >
-          <option value="">All applications</option>
-          {apps.data?.data.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
-        </select>
+        <ApplicationPicker none="All applications" value={app} onChange={(chosen) => setQuery({ app: chosen })} />
         <select
           aria-label="Reason"
           name="reason"
@@ -190,9 +178,7 @@ export function DeadPage() {
         />
       </div>
       {shown === 'replay' && <ReplayDead app={app} filter={filter} onClose={() => setShown(undefined)} />}
-      {shown === 'import' && (
-        <ImportDead app={app} apps={apps.data?.data ?? []} onClose={() => setShown(undefined)} onDone={list.refresh} />
-      )}
+      {shown === 'import' && <ImportDead app={app} onClose={() => setShown(undefined)} onDone={list.refresh} />}
     </Page>
   )
 }
@@ -276,13 +262,15 @@ function ReplayDead({ app, filter, onClose }: { app: string; filter: Filter; onC
 
 interface ImportProps {
   readonly app: string
-  readonly apps: readonly { readonly id: string; readonly name: string }[]
   onClose(): void
   onDone(): Promise<void>
 }
 
 /** Takes exported dead letters back in. */
-function ImportDead({ app, apps, onClose, onDone }: ImportProps) {
+function ImportDead({ app, onClose, onDone }: ImportProps) {
+  const apps = useAsk('GET /app', { query: { limit: 1 } })
+  const [chosen, setChosen] = useState(app)
+  const into = chosen === '' ? apps.data?.data[0]?.id : chosen
   return (
     <Dialog title="Import dead letters" onClose={onClose}>
       <form
@@ -304,16 +292,10 @@ function ImportDead({ app, apps, onClose, onDone }: ImportProps) {
         }}
       >
         <div class="body">
-          <label class="field">
+          <div class="field">
             <span class="label">Application</span>
-            <select name="into" required>
-              {apps.map(({ id, name }) => (
-                <option key={id} value={id} selected={id === app}>
-                  {name}
-                </option>
-              ))}
-            </select>
-          </label>
+            <ApplicationPicker name="into" value={into ?? ''} onChange={setChosen} />
+          </div>
           <label class="field">
             <span class="label">File</span>
             <input name="file" type="file" accept=".jsonl,.json,.txt" required />

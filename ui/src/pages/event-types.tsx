@@ -22,13 +22,16 @@ const fields = ['name', 'description', 'groupName', 'schemas', 'featureFlags', '
 export function EventTypesPage() {
   const [isNew, setNew] = useState(false)
   const search = query.value.get('search') ?? ''
-  const list = usePages<EventTypeOut>('', (iterator) =>
+  const list = usePages<EventTypeOut>(search, (iterator) =>
     call('GET /event-type', {
-      query: { limit: 250, include_archived: true, ...(iterator !== undefined && { iterator }) },
+      query: {
+        limit: 250,
+        include_archived: true,
+        ...(search !== '' && { search }),
+        ...(iterator !== undefined && { iterator }),
+      },
     }),
   )
-  const wanted = search.toLowerCase()
-  const rows = list.rows.filter(({ name, description }) => `${name} ${description}`.toLowerCase().includes(wanted))
   return (
     <Page
       title="Event types"
@@ -52,7 +55,7 @@ export function EventTypesPage() {
         <Table
           label="Event types"
           columns={columns}
-          rows={rows}
+          rows={list.rows}
           keyOf={({ name }) => name}
           hrefOf={({ name }) => `/event-types/${encodeURIComponent(name)}`}
           onEnd={list.more}

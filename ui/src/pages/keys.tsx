@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { useAsk, usePages } from '../api/ask.ts'
+import { usePages } from '../api/ask.ts'
 import { type Answer, call } from '../api/call.ts'
 import type { ApiKeyIn, ApiKeyOut } from '../api/schema.ts'
 import { act } from '../parts/act.ts'
@@ -11,6 +11,7 @@ import { Pill, Tag } from '../parts/pill.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Ago, now, toMs } from '../parts/time.tsx'
 import { isAdmin } from '../session.ts'
+import { ApplicationPicker } from './application-picker.tsx'
 
 type WebSession = Answer<'GET /auth/session'>['data'][number]
 
@@ -135,7 +136,6 @@ const scopes = [
 
 function AddKey({ onClose }: { onClose(): void }) {
   const [token, setToken] = useState<string>()
-  const apps = useAsk('GET /app', { query: { limit: 250 } })
   return (
     <Dialog title="Add an API key" onClose={onClose}>
       {token === undefined ? (
@@ -168,17 +168,10 @@ function AddKey({ onClose }: { onClose(): void }) {
                 ))}
               </select>
             </label>
-            <label class="field">
+            <div class="field">
               <span class="label">Application</span>
-              <select name="app">
-                <option value="">All applications</option>
-                {apps.data?.data.map(({ id, name }) => (
-                  <option key={id} value={id}>
-                    {name}
-                  </option>
-                ))}
-              </select>
-            </label>
+              <ApplicationPicker none="All applications" />
+            </div>
             <label class="field">
               <span class="label">Ends</span>
               <select name="days">

@@ -17,6 +17,7 @@ import { Ago, toMs } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
 import { navigate, type Params } from '../router.ts'
 import { isAdmin } from '../session.ts'
+import { ApplicationPicker } from './application-picker.tsx'
 import { useRepeat } from './use-repeat.ts'
 
 /** Messages that are repeated by a cron expression, of all applications. */
@@ -140,7 +141,7 @@ function Preview({ cron, timezone }: { cron: string; timezone: string }) {
 const scheduleFields = ['cron', 'timezone', 'eventType', 'payload', 'uid', 'missed'] as const
 
 function AddSchedule({ onClose }: { onClose(): void }) {
-  const apps = useAsk('GET /app', { query: { limit: 250 } })
+  const apps = useAsk('GET /app', { query: { limit: 1 } })
   const [written, setWritten] = useState({ cron: '', timezone: '' })
   const [app, setApp] = useState('')
   const chosen = app === '' ? apps.data?.data[0]?.id : app
@@ -154,16 +155,10 @@ function AddSchedule({ onClose }: { onClose(): void }) {
         }}
       >
         <div>
-          <label class="field inside">
+          <div class="field inside">
             <span class="label">Application</span>
-            <select name="app" value={chosen} onChange={(event) => setApp(event.currentTarget.value)}>
-              {apps.data?.data.map(({ id, name }) => (
-                <option key={id} value={id}>
-                  {name}
-                </option>
-              ))}
-            </select>
-          </label>
+            <ApplicationPicker value={chosen ?? ''} onChange={setApp} />
+          </div>
           <Form
             schema={forms.ScheduleIn}
             groups={[{ fields: scheduleFields }]}
