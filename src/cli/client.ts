@@ -10,6 +10,8 @@ export interface ClientParts {
   readonly key: string | undefined
   readonly clock: Clock
   readonly version: string
+  /** Whether an unknown application is answered with the most similar one, which costs a list. True by default. */
+  readonly suggests?: boolean
 }
 
 export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
@@ -66,6 +68,11 @@ export class Client {
     }
     this.#parts = parts
     this.url = parts.url.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
+  }
+
+  /** The same client for long jobs, in which an object that does not exist is nothing special. */
+  withoutSuggestions(): Client {
+    return new Client({ ...this.#parts, suggests: false })
   }
 
   get(path: string, query?: Query): Promise<Item> {
@@ -202,7 +209,7 @@ export class Client {
   /** The most similar application, when the one in the path does not exist. */
   async #suggestion(path: string): Promise<string> {
     const [, ref = ''] = /^\/app\/([^/]+)/.exec(path) ?? []
-    if (ref === '') return ''
+    if (ref === '' || this.#parts.suggests === false) return ''
     // The list only feeds the hint, so its errors are ignored: the original error is reported either way.
     const known = await this.list('/app', {}, pageLimit).catch(() => ({ items: [] }))
     const names = known.items.flatMap(({ id, uid }) => [id, uid]).filter((name) => typeof name === 'string')

@@ -18,7 +18,7 @@ export class PatientClient {
   #nextAt: SteadyMs
 
   constructor(client: Client, clock: Clock, perSecond: number) {
-    this.#client = client
+    this.#client = client.withoutSuggestions()
     this.#clock = clock
     this.#gapMs = 1000 / perSecond
     this.#nextAt = clock.steady()

@@ -212,7 +212,9 @@ const endpointOf = (n: number, more: Json = {}): Json => ({
 
 test('a copy reads the shapes of older and hosted Svix servers, page by page, and waits when asked to', async (t) => {
   const to = await server(t)
-  const asked = new Map<string, number>()
+  /** The instants of the requests for each path. */
+  const asked = new Map<string, number[]>()
+  let isBusy = true
   const from = await svixServer(
     t,
     [
@@ -244,10 +246,10 @@ test('a copy reads the shapes of older and hosted Svix servers, page by page, an
       },
     ],
     ({ url = '' }, response) => {
-      const times = (asked.get(url) ?? 0) + 1
+      const times = [...(asked.get(url) ?? []), performance.now()]
       asked.set(url, times)
-      // The first request of each list is refused as Svix does it, and one page in between is lost.
-      if (times > 1 || !/\/endpoint(\?|$)|\/app\?/.test(url)) return false
+      // The first request of each page is refused, as Svix does it.
+      if (!isBusy || times.length > 1 || !/\/endpoint(\?|$)|\/app\?/.test(url)) return false
       response
         .writeHead(429, { 'retry-after': '0', 'content-type': 'application/json' })
         .end('{"code":"rate_limit","detail":"Rate limited"}')
@@ -267,7 +269,20 @@ test('a copy reads the shapes of older and hosted Svix servers, page by page, an
       .sort((a, b) => String(a.url).localeCompare(String(b.url))),
     [1, 2, 3, 4, 5].map((n) => ({ url: `http://127.0.0.1:9/${n}`, eventTypes: ['user.signup'], throttleRate: 10 })),
   )
-  assert.equal(counts((await copy(from, to)).report), '0/0/1 0/0/3 0/0/7')
+  // One refusal and one answer for each page of a list: the second request came when Retry-After and the first wait were over.
+  for (const [url, [first = 0, second = 0]] of asked) {
+    if (second > 0) assert(second - first > 900, `${url} was asked again after ${second - first} ms`)
+  }
+
+  asked.clear()
+  isBusy = false
+  const began = performance.now()
+  assert.equal(counts((await copy(from, to, '--per-second 50')).report), '0/0/1 0/0/3 0/0/7')
+  const requests = [...asked.values()].flat().length
+  const leastMs = (requests - 1) * 20
+  // Event types, two pages of applications, five of endpoints, and three requests for each endpoint.
+  assert.equal(requests, 1 + 2 + 5 + 3 * 7)
+  assert(performance.now() - began > leastMs * 0.9, `${requests} requests in ${performance.now() - began} ms`)
 })
 
 test('a copy that stops says how to go on; an object that is refused does not stop it', async (t) => {
