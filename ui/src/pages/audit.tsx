@@ -39,7 +39,7 @@ export function AuditPage() {
       {verified && (
         <p class="callout" data-tone={verified.whole ? 'good' : 'bad'} role="status">
           {verified.whole
-            ? `The log is whole: ${exact(verified.rows)} rows, each chained to the one before it.`
+            ? `The log is whole: ${exact(verified.rows)} rows, each chained to the one before it${verified.trimmed === 0 ? '' : `; a signed checkpoint stands for the first ${exact(verified.trimmed)}`}.`
             : `The log was changed: the chain breaks at row ${verified.brokenAt}.`}
         </p>
       )}

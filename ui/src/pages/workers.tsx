@@ -67,10 +67,18 @@ const columns: Column<WorkerOut>[] = [
   {
     name: 'Worker',
     width: 'minmax(0, 2.4fr)',
-    cell: ({ name, host, pid }) => (
+    cell: ({ name, host, pid, regions }) => (
       <span class="two-lines">
         <span title={name}>{name}</span>
-        <span>{[host, pid === null ? undefined : `process ${pid}`].filter(Boolean).join(', ')}</span>
+        <span>
+          {[
+            host,
+            pid === null ? undefined : `process ${pid}`,
+            regions === null ? undefined : `regions ${regions.join(' ')}`,
+          ]
+            .filter(Boolean)
+            .join(', ')}
+        </span>
       </span>
     ),
   },
