@@ -57,7 +57,7 @@ async function* linesOfMessage(parts: Parts, app: Application, head: MessageSumm
 
   const [[found], [statuses]] = await Promise.all([
     store.loadDestinations([head.key], deliveriesLimit),
-    statusesOfEach(store, [head]),
+    statusesOfEach(store, clock, [head]),
   ])
   const briefs = await store.attemptBriefsOf(head.key)
   const keys = new Set([...(found?.endpoints ?? []), ...briefs.map(({ endpoint }) => endpoint)])

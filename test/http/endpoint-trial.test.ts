@@ -149,3 +149,14 @@ test('a list of messages counts deliveries by status, and keeps those with one o
   assert.deepEqual(await list('delivery_status=waiting'), [[second.id, undefined]])
   assert.deepEqual(await list('delivery_status=fail'), [])
 })
+
+test('a message with hundreds of endpoints has its deliveries counted in a list, too', async () => {
+  const { ask } = await open()
+  for (let i = 0; i < 30; i++) await ask('POST', '/app/a/endpoint', { url: `http://127.0.0.1:1/${i}` })
+  await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
+  for (let i = 30; i < 520; i++) await ask('POST', '/app/a/endpoint', { url: `http://127.0.0.1:1/${i}` })
+  await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
+  const { json } = await ask('GET', '/app/a/msg?with_content=false&with_status=true&delivery_status=waiting')
+  const waiting = json.data.map(({ deliveries }: { deliveries: { waiting: number } }) => deliveries.waiting)
+  assert.deepEqual(waiting, [520, 30])
+})

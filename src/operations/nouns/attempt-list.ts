@@ -1,3 +1,4 @@
+import type { Clock } from '../../domain/clock.ts'
 import {
   type AttemptSummary,
   isOfClass,
@@ -202,8 +203,11 @@ export async function statusesOf(store: Store, message: Message, keys: readonly 
   })
 }
 
-/** Destinations of one message that its status in a list is made from. A message with more has none there. */
-export const destinationsInList = 20
+/** Destinations of a message that are looked at together with those of other messages. */
+const fewDestinations = 20
+/** Destinations of one message, and of all messages with many in one answer, that statuses are made from. */
+const destinationLimits = { perMessage: 1000, inAll: 2000 } as const
+const deliveriesAtOnce = 500
 
 /**
  * The statuses of messages at their endpoints, one list for each message in the order given. Undefined for a message with
@@ -211,25 +215,39 @@ export const destinationsInList = 20
  */
 export async function statusesOfEach(
   store: Store,
+  clock: Clock,
   messages: readonly MessageSummary[],
 ): Promise<(readonly Status[] | undefined)[]> {
   const found = await store.loadDestinations(
     messages.map(({ key }) => key),
-    destinationsInList,
+    fewDestinations,
   )
+  const few = new Set(found.map(({ key }) => key))
+  let room: number = destinationLimits.inAll
+  for (const { key } of messages) {
+    if (few.has(key) || room <= 0) continue
+    const [many] = await store.loadDestinations([key], Math.min(destinationLimits.perMessage, room))
+    if (many === undefined) continue
+    found.push(many)
+    room -= many.endpoints.length
+  }
   const byKey = new Map(messages.map((message) => [message.key, message]))
   const deliveries = found.flatMap(({ key, endpoints }) => endpoints.map((endpoint) => ({ endpoint, message: key })))
-  const [facts, endpoints] = await Promise.all([
-    factsOf(store, deliveries),
-    store.recallEndpoints([...new Set(deliveries.map(({ endpoint }) => endpoint))]),
-  ])
-  const deleted = new Set(endpoints.filter((endpoint) => endpoint.deleted).map(({ key }) => key))
   const statuses = new Map(found.map(({ key }) => [key, [] as Status[]]))
-  for (const [i, { endpoint, message: key }] of deliveries.entries()) {
-    const message = byKey.get(key)
-    const known = facts[i]
-    if (message === undefined || known === undefined) continue
-    statuses.get(key)?.push(shownStatus({ message, ...known, deleted: deleted.has(endpoint) }, true))
+  for (let at = 0; at < deliveries.length; at += deliveriesAtOnce) {
+    if (at > 0) await Turns.by(clock).next()
+    const some = deliveries.slice(at, at + deliveriesAtOnce)
+    const [facts, endpoints] = await Promise.all([
+      factsOf(store, some),
+      store.recallEndpoints([...new Set(some.map(({ endpoint }) => endpoint))]),
+    ])
+    const deleted = new Set(endpoints.filter((endpoint) => endpoint.deleted).map(({ key }) => key))
+    for (const [i, { endpoint, message: key }] of some.entries()) {
+      const message = byKey.get(key)
+      const known = facts[i]
+      if (message === undefined || known === undefined) continue
+      statuses.get(key)?.push(shownStatus({ message, ...known, deleted: deleted.has(endpoint) }, true))
+    }
   }
   return messages.map(({ key }) => statuses.get(key))
 }

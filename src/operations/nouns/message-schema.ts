@@ -162,7 +162,7 @@ const DeliveryCounts = Type.Object(
   },
   {
     description:
-      'Number of deliveries by status, in lists with `with_status` only; null for a message with more than 20 endpoints.',
+      'Number of deliveries by status, in lists with `with_status` only; null for a message with more than 1,000 endpoints, or behind others with 2,000 together.',
   },
 )
 
@@ -200,7 +200,7 @@ export const MessageListQuery = Type.Object({
   with_status: optional(Type.Boolean(), 'Whether each message has the number of its `deliveries` by status.'),
   delivery_status: optional(
     Type.Enum(['success', 'waiting', 'fail', 'canceled']),
-    'Only messages with a delivery of this status; those with more than 20 endpoints are left out.',
+    'Only messages with a delivery of this status; those whose `deliveries` are null are left out.',
   ),
 })
 export type MessageListQuery = Static<typeof MessageListQuery>

@@ -167,7 +167,7 @@ export const messages = {
             keep: async (rows) => {
               const met = rows.filter((row) => meetsFilter(row, filter))
               if (!looksAtStatus) return met.map((row) => ({ row, deliveries: undefined }))
-              const statuses = await statusesOfEach(store, met)
+              const statuses = await statusesOfEach(store, clock, met)
               const items = met.map((row, i) => ({ row, deliveries: toDeliveryCounts(statuses[i]) }))
               return wanted === undefined ? items : items.filter(({ deliveries }) => (deliveries?.[wanted] ?? 0) > 0)
             },
