@@ -95,14 +95,14 @@ class SvixCopy {
       options.perSecond as number,
     )
     this.#to = new PatientClient(client, world.clock, options.perSecond as number)
+    if (this.#from.url === this.#to.url) {
+      throw new CommandError('--from and --url are the same server.', exitCode.misused)
+    }
     const dryRun = options.dryRun === true
     this.report = { dryRun, eventTypes: nothing(), applications: nothing(), endpoints: nothing(), notes: [] }
   }
 
   async run(): Promise<void> {
-    if (this.#from.url === this.#to.url) {
-      throw new CommandError('--from and --url are the same server.', exitCode.misused)
-    }
     const { startAfter } = this.#session.options
     if (startAfter === undefined) await this.#copyEventTypes()
     let skipping = startAfter !== undefined
