@@ -26,6 +26,8 @@ export interface DoctorFacts {
   readonly dead: DeadFacts
   /** Schedules whose tick has passed, the latest first. */
   readonly lateSchedules: readonly ScheduleFacts[]
+  /** Sources at which every arrival was refused, the latest first. */
+  readonly refusingSources: readonly SourceFacts[]
   /** Client certificates that expire within `certificateNoticeMs`, or have expired, the earliest first. */
   readonly certificates: readonly CertificateFacts[]
 }
@@ -34,6 +36,17 @@ export interface DoctorFacts {
 export interface StoreDown {
   readonly dialect: 'sqlite' | 'postgres'
   readonly trouble: string
+}
+
+/** A source that refuses. */
+export interface SourceFacts {
+  readonly app: string
+  readonly source: string
+  readonly provider: string
+  /** Refused arrivals since the last one that was accepted. */
+  readonly refusedInRow: number
+  readonly refusedCode: string
+  readonly everAccepted: boolean
 }
 
 export interface WorkerFacts {

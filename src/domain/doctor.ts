@@ -77,6 +77,21 @@ const intakeRules: readonly Rule[] = [
   },
 ]
 
+const sourceRefuses: Rule = {
+  code: 'source_refuses',
+  severity: 'warning',
+  meaning:
+    'A source has refused every arrival of the last hour, five or more: its secret or its settings are wrong, or requests are forged.',
+  remedy: 'Look at its samples, and set the secret that the provider shows.',
+  find: ({ refusingSources }) =>
+    refusingSources.map(({ app, source, provider, refusedInRow, refusedCode, everAccepted }) => ({
+      sentence: `The source ${source} of ${app} (${provider}) ${everAccepted ? 'now refuses' : 'has refused'} everything: ${count(refusedInRow, 'arrival')} in a row, the last as ${refusedCode}.`,
+      evidence: { refusedInRow, refusedCode, everAccepted },
+      command: `sluice source samples ${source} --app ${app}`,
+      app,
+    })),
+}
+
 const certificateExpires: Rule = {
   code: 'client_certificate_expires',
   severity: 'warning',
@@ -123,6 +138,7 @@ export const rules: readonly Rule[] = [
   ...endpointRules,
   ...capacityRules,
   ...intakeRules,
+  sourceRefuses,
   certificateExpires,
 ]
 

@@ -69,6 +69,7 @@ async function systemFacts(
     endpoints: [],
     dead,
     lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
+    refusingSources: [],
     certificates: [],
   }
 }

@@ -24,6 +24,8 @@ const sweepRows = 500
 const payloadsPerStep = 50
 /** Rows of the history that one step folds or drops: some milliseconds of SQLite's time. */
 const sumsPerStep = 200
+/** Refused arrivals at sources are kept this long; they may hold personal data. */
+const samplesKeptMs = 7 * 24 * hour
 /** Letters wait this long for a process that leads and has a dead-letter file. */
 const unfiledMs = 30 * 24 * hour
 
@@ -106,6 +108,11 @@ export function leaderJobs({
       name: 'bounds',
       everyMs: sweepMs,
       step: () => sweep.step(),
+    },
+    {
+      name: 'samples',
+      everyMs: minute,
+      step: async () => (await store.sweepSamples(samplesKeptMs, sweepRows)) === sweepRows,
     },
     {
       name: 'idempotency',

@@ -8,6 +8,7 @@ import {
   type EndpointFacts,
   noAttempts,
   type RecentAttempts,
+  type SourceFacts,
   type StoreDown,
 } from '../domain/doctor-facts.ts'
 import { endpointDefaults, type ServerDefaults } from '../domain/endpoint.ts'
@@ -25,6 +26,10 @@ import type { ExplainedEndpoint, Explainer } from './explainer.ts'
 import type { Limits } from './parts.ts'
 
 /** Endpoints that are looked at closely: those with the most waiting deliveries, and those that wait longest. */
+/** A source refuses everything when it did so for this long, at least so often. */
+const refusingMs = 3_600_000
+const leastRefusals = 5
+const sourcesListed = 10
 const endpointsExamined = { waiting: 40, age: 10 } as const
 /** Attempts of one endpoint, and how old they may be. */
 const attemptsListed = 50
@@ -101,8 +106,22 @@ export class Doctor {
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
       lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
+      refusingSources: await this.#refusing(),
       certificates: await this.#certificates(now),
     }
+  }
+
+  async #refusing(): Promise<SourceFacts[]> {
+    const { store } = this.#parts
+    const sources = await store.refusingSources(refusingMs, leastRefusals, sourcesListed)
+    return sources.map(({ id, appId, provider, refusedInRow, refusedCode, acceptedAt }) => ({
+      app: appId,
+      source: id,
+      provider,
+      refusedInRow,
+      refusedCode: refusedCode ?? '',
+      everAccepted: acceptedAt !== null,
+    }))
   }
 
   /** Read at once, and not from memory: an operator looks whether a command has helped. */

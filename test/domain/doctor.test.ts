@@ -31,6 +31,7 @@ const healthy: DoctorFacts = {
   endpoints: [],
   dead: { windowMs: 600_000, recent: 0, before: 0, worst: null },
   lateSchedules: [],
+  refusingSources: [],
   certificates: [],
 }
 

@@ -294,6 +294,23 @@ for (const dialect of dialects) {
       assert.equal(command, 'sluice schedule show acme hourly')
     })
 
+    test('finds a source that refuses everything', async (t) => {
+      const s = await scene(t, dialect)
+      await s.ask('POST', '/app/acme/source', { provider: 'github', uid: 'repo' })
+      const app = (await s.store.findApplication('acme')) ?? assert.fail('there is no application')
+      const source = (await s.store.findSource(app.key, 'repo')) ?? assert.fail('there is no source')
+      const refused = { source: source.key, accepted: 0, refused: 4, refusedInRow: 4, refusedCode: 'wrong_signature' }
+      await s.store.noteArrivals([refused], [], 0)
+      await s.finds([])
+      await s.store.noteArrivals([{ ...refused, refused: 1, refusedInRow: 1 }], [], 0)
+      const { evidence, command, sentence } = only(await s.finds(['source_refuses']))
+      assert.deepEqual(evidence, { refusedInRow: 5, refusedCode: 'wrong_signature', everAccepted: false })
+      assert.equal(command, `sluice source samples ${source.id} --app ${app.id}`)
+      assert.match(sentence, /5 arrivals in a row/)
+      await s.store.noteArrivals([{ ...refused, accepted: 1, refused: 0, refusedInRow: 0 }], [], 0)
+      await s.finds([])
+    })
+
     test('finds queues that fill, and publishes that are refused', async (t) => {
       const s = await scene(t, dialect, { maxWaitingPerEndpoint: 5 })
       await s.store.join({ leaseMs: longMs, description: 'a worker' })
