@@ -26,6 +26,8 @@ export interface ErasureCounts {
   readonly without: number
   readonly attempts: number
   readonly deadLetters: number
+  /** Samples of refused arrivals at sources. */
+  readonly samples: number
 }
 
 /**
@@ -70,7 +72,7 @@ export interface ErasureProgress {
 
 export const noProgress: ErasureProgress = {
   scanned: 0,
-  erased: { messages: 0, rewritten: 0, cancelled: 0, without: 0, attempts: 0, deadLetters: 0 },
+  erased: { messages: 0, rewritten: 0, cancelled: 0, without: 0, attempts: 0, deadLetters: 0, samples: 0 },
   oldest: null,
   newest: null,
   filed: 0,

@@ -68,7 +68,13 @@ export async function eraseSubject(store: Store, clock: Clock, task: Task, input
     const data = progressed(progress, page.scanned, [], nothingDone)
     if (page.next !== null) return advancing(data, [phase, page.next, 0, changed])
     if (phase === walking || changed === 1) return advancing(data, [checking, 0, 0, 0], restMs)
-    return advancing(data, [reading, 0])
+    return {
+      ...advancing(data, [reading, 0]),
+      forgetSamplesOf: app,
+      data: ({ samples = 0 }) => ({
+        ...progressed(data, 0, [], { ...nothingDone, counts: { ...nothingErased, samples } }),
+      }),
+    }
   }
 
   const { erase, last, next } = await erasuresOf(store, clock, search, task, input, page.messages)

@@ -38,6 +38,7 @@ export interface Step {
   readonly onlyDead?: boolean
   readonly purge: readonly DeliveryKey[]
   readonly erase?: readonly Erasure[]
+  readonly forgetSamplesOf?: number
   readonly audit?: AuditEntry
   readonly cursor: TaskCursor | null
   restMs(done: StepDone): number

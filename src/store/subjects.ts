@@ -95,6 +95,8 @@ export interface ErasedCounts {
   readonly deadLetters: number
   /** Dead letters that were written to a dead-letter file before. */
   readonly filed: number
+  /** Samples of refused arrivals at sources. */
+  readonly samples: number
 }
 
 export const nothingErased: ErasedCounts = {
@@ -105,6 +107,7 @@ export const nothingErased: ErasedCounts = {
   attempts: 0,
   deadLetters: 0,
   filed: 0,
+  samples: 0,
 }
 
 export interface Erased {

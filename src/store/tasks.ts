@@ -47,6 +47,8 @@ export interface TaskStep {
   readonly purge: readonly DeliveryKey[]
   /** Messages that are rid of a data subject. Their bytes are overwritten. */
   readonly erase?: readonly Erasure[]
+  /** Deletes the samples of refused arrivals at this application's sources. */
+  readonly forgetSamplesOf?: number
   /** Written to the audit log with the step. */
   readonly audit?: AuditEntry
   readonly cursor: TaskCursor | null
@@ -63,4 +65,6 @@ export interface StepDone {
   readonly purged: number
   /** Absent for a step that erases nothing. */
   readonly erased?: Erased
+  /** Samples that were deleted. */
+  readonly samples?: number
 }

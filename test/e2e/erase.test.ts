@@ -211,7 +211,7 @@ for (const dialect of dialects) {
       })
       const answer = await fetch(`${next.api}/app/a/erasure/${id}`, { headers: { authorization: `Bearer ${apiKey}` } })
       const { report } = (await answer.json()) as { report: { erased: object } }
-      const erased = { messages: 60, rewritten: 0, cancelled: 60, without: 0, attempts: 0, deadLetters: 0 }
+      const erased = { messages: 60, rewritten: 0, cancelled: 60, without: 0, attempts: 0, deadLetters: 0, samples: 0 }
       assert.deepEqual(report.erased, erased, 'each message is counted once')
       assert.equal(around(/canary/, await rowsOf(place)), undefined)
       await eventually('the file and its log are wiped', () => !/canary/.test(filesOf(place)))

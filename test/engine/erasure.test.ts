@@ -109,7 +109,7 @@ class Scene {
   }
 }
 
-const nothing = { messages: 0, rewritten: 0, cancelled: 0, without: 0, attempts: 0, deadLetters: 0 }
+const nothing = { messages: 0, rewritten: 0, cancelled: 0, without: 0, attempts: 0, deadLetters: 0, samples: 0 }
 
 function erasing(open: Open): void {
   test('the messages of a person are erased with their answers, and those of others stay', async (t) => {

@@ -48,6 +48,7 @@ const counts = {
   without: whole('Deliveries that waited and are made without these values.'),
   attempts: whole('Attempts whose answers were erased.'),
   deadLetters: whole('Dead letters whose answers were erased.'),
+  samples: whole('Samples of refused arrivals at sources of the application, all of which are deleted.'),
 }
 
 const ErasureReportOut = Type.Object(

@@ -7,11 +7,14 @@ import type { Methods, Port } from './port.ts'
 import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from './queues.ts'
 import { statement } from './statement.ts'
 
+/** The columns beside the body that are sent with it, and those that its producer chose for searching and ordering. */
+const sentColumns = 'headers = null, arrived_headers = null, trace = null'
+export const producerColumns = `${sentColumns}, ordering_key = null, channels = null, tags = null`
 const eraseMessage = statement<{ endpoints: number[] }>(
   'erase-message',
   ({ bytes }) => `
-    update message set body = ${bytes(':nothing')}, headers = null, ordering_key = null, channels = null, tags = null,
-           plan = null, trace = null, arrived_headers = null, expunged_at = coalesce(expunged_at, :now)
+    update message set body = ${bytes(':nothing')}, ${producerColumns}, plan = null,
+           expunged_at = coalesce(expunged_at, :now)
      where key = :message
     returning endpoints`,
   { json: ['endpoints'] },
@@ -27,8 +30,8 @@ const selectPayloadEnd = statement<{ at: EpochMs }>(
 const dropBody = statement(
   'drop-body',
   ({ bytes }) => `
-    update message set body = ${bytes(':nothing')}, headers = null, arrived_headers = null, plan = null, trace = null,
-           expunged_at = :now, erase_reason = 'delivered'
+    update message set body = ${bytes(':nothing')}, ${sentColumns}, plan = null, expunged_at = :now,
+           erase_reason = 'delivered'
      where key = :message`,
 )
 export const deleteVariants = statement('delete-variants', 'delete from variant where message = :message')

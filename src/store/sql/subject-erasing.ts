@@ -8,7 +8,7 @@ import {
   nothingErased,
   type Rewritten,
 } from '../subjects.ts'
-import { deleteFanOut, deleteSubjects, deleteVariants, eraseDead } from './erasing.ts'
+import { deleteFanOut, deleteSubjects, deleteVariants, eraseDead, producerColumns } from './erasing.ts'
 import { selectAttempted } from './messages.ts'
 import type { Sql, Transaction, Work } from './port.ts'
 import { deleteQueued, findPlaces } from './queues.ts'
@@ -33,7 +33,7 @@ const lockMessage = statement<LockedMessage>(
   { json: ['endpoints'], flags: ['expunged', 'expanding'] },
 )
 /** The columns beside the body in which a producer may have named the person. */
-const otherColumns = 'headers = null, ordering_key = null, channels = null, tags = null, trace = null, event_id = null'
+const otherColumns = `${producerColumns}, event_id = null`
 const eraseMessage = statement(
   'erase-subject-message',
   ({ bytes }) => `
@@ -92,6 +92,11 @@ const countFiled = statement<{ count: number }>(
      where ${among('endpoint', ':endpoints', 'bigint')} and message = :message
        and exists (select 1 from dead_file where bytes > 0)
        and not exists (select 1 from unfiled where unfiled.message = dead.message and unfiled.endpoint = dead.endpoint)`,
+)
+// Refused arrivals are not indexed, and may name anyone. There are a few per source.
+const deleteSamples = statement(
+  'delete-samples-of-application',
+  'delete from source_sample where source in (select key from source where app = :app) returning slot',
 )
 const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan from message where key = :message', {
   json: ['plan'],
@@ -171,6 +176,7 @@ function* eraseOne(sql: Transaction, erasure: Erasure): Work<{ id: string; count
     attempts,
     deadLetters: how === 'settle' ? 0 : dead,
     filed,
+    samples: 0,
   }
   return { id: row.id, counts }
 }
@@ -186,6 +192,11 @@ function* strangersOf(sql: Sql, message: number, accepted: readonly number[]): W
   const known = new Set(accepted)
   const attempted = yield* sql.all(selectAttempted, { message })
   return attempted.map(({ endpoint }) => endpoint).filter((endpoint) => !known.has(endpoint))
+}
+
+/** Deletes the samples of refused arrivals at the application's sources; answers how many. */
+export function* forgetSamples(sql: Sql, app: number): Work<number> {
+  return (yield* sql.all(deleteSamples, { app })).length
 }
 
 /** The variants in a message's plan, each with one endpoint that gets it. */

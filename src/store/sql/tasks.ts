@@ -17,7 +17,7 @@ import type { Dialect } from './dialect.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
 import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
-import { eraseSubjects } from './subject-erasing.ts'
+import { eraseSubjects, forgetSamples } from './subject-erasing.ts'
 
 interface TaskRow {
   readonly key: number
@@ -152,14 +152,20 @@ export function tasks(port: Port): Methods<Tasks> {
 
     // A step that a crash of the server undoes is lost together with its cursor, and done again.
     *advanceTask({ key, epoch }, step) {
-      const { erase, audit } = step
-      const transaction = erase || audit ? port.erase : port.relaxed.transaction
+      const { erase, audit, forgetSamplesOf } = step
+      const transaction = erase || audit || forgetSamplesOf ? port.erase : port.relaxed.transaction
       return yield* transaction(function* (sql): Work<StepDone | 'lost'> {
         if ((yield* sql.first(lockLeased, { key, epoch })) === undefined) return 'lost'
         const replayed = yield* requeue(sql, step.onlyDead ? yield* stillDead(sql, step.replay) : step.replay)
         const purged = step.purge.length === 0 ? [] : yield* sql.all(deleteDead, { letters: keysOf(step.purge) })
         const erased = erase && (yield* eraseSubjects(sql, erase))
-        const done = { replayed: replayed.length, purged: purged.length, ...(erased && { erased }) }
+        const samples = forgetSamplesOf === undefined ? undefined : yield* forgetSamples(sql, forgetSamplesOf)
+        const done = {
+          replayed: replayed.length,
+          purged: purged.length,
+          ...(erased && { erased }),
+          ...(samples !== undefined && { samples }),
+        }
         const { cursor, status } = step
         const pauseMs = status === 'running' ? step.restMs(done) : 0
         const leaseMs = status === 'running' && pauseMs === 0 ? step.leaseMs : 0

@@ -2,7 +2,7 @@
 
 import type { FormSchema } from '../parts/form.tsx'
 
-export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeIn' | 'ScheduleIn', FormSchema>> = {
+export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeIn' | 'ScheduleIn' | 'SubjectEraseIn', FormSchema>> = {
   "ApplicationIn": {
     "type": "object",
     "required": [
@@ -1116,6 +1116,28 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "properties": {},
         "additionalProperties": true,
         "description": "Payload of every message, stored and delivered byte for byte; or give `bodyBase64`."
+      }
+    }
+  },
+  "SubjectEraseIn": {
+    "type": "object",
+    "required": [
+      "subject"
+    ],
+    "properties": {
+      "subject": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 1024,
+        "description": "The value that names the person in payloads, at one of the subjectPointers: exactly as the text is there, or as the number is written."
+      },
+      "waiting": {
+        "enum": [
+          "cancel",
+          "deliver-without",
+          null
+        ],
+        "description": "What becomes of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `\"[erased]\"` in place of every value that the pointers name."
       }
     }
   }

@@ -17,6 +17,7 @@ import { say } from '../parts/toast.tsx'
 import { navigate, type Params, query, setQuery } from '../router.ts'
 import { isAdmin, mayManage } from '../session.ts'
 import { EndpointList } from './endpoints.tsx'
+import { ErasePerson, Erasures } from './erase.tsx'
 import { ApplicationCharts } from './history.tsx'
 import { AddEndpoint, SendMessage } from './new.tsx'
 import { useRepeat } from './use-repeat.ts'
@@ -103,14 +104,14 @@ const applicationColumns: Column<ApplicationOut>[] = [
   { name: 'Created', width: '100px', align: 'end', narrow: 'hide', cell: ({ createdAt }) => <Ago at={createdAt} /> },
 ]
 
-type View = 'endpoints' | 'messages' | 'settings'
+type View = 'endpoints' | 'messages' | 'erasures' | 'settings'
 
 /** One application: its endpoints, its messages and its settings. */
 export function ApplicationPage({ params }: { params: Params }) {
   const at = { app_id: params.app ?? '' }
   const app = useAsk('GET /app/{app_id}', { path: at })
   const why = useAsk('GET /app/{app_id}/why', { path: at }, 5000)
-  const [shown, setShown] = useState<'endpoint' | 'message' | 'portal'>()
+  const [shown, setShown] = useState<'endpoint' | 'message' | 'portal' | 'erase'>()
   const view = (query.value.get('view') ?? 'endpoints') as View
   if (app.error && app.data === undefined) {
     return (
@@ -142,6 +143,9 @@ export function ApplicationPage({ params }: { params: Params }) {
               label="More actions"
               items={[
                 { label: 'Portal link…', icon: 'external', onPress: () => setShown('portal') },
+                ...(data.subjectPointers === null
+                  ? []
+                  : [{ label: 'Erase a person…', icon: 'close' as const, onPress: () => setShown('erase') }]),
                 { label: 'Dead letters', icon: 'dead', onPress: () => navigate(`/dead?app=${data.id}`) },
                 { label: 'Delete…', icon: 'close', tone: 'bad', apart: true, onPress: () => removeApplication(data) },
               ]}
@@ -163,6 +167,7 @@ export function ApplicationPage({ params }: { params: Params }) {
           choices={[
             ['endpoints', 'Endpoints'],
             ['messages', 'Messages'],
+            ...(isAdmin() && data.subjectPointers !== null ? ([['erasures', 'Erasures']] as const) : []),
             ['settings', 'Settings'],
           ]}
           onChange={(next) =>
@@ -172,6 +177,7 @@ export function ApplicationPage({ params }: { params: Params }) {
       </div>
       {view === 'endpoints' && <EndpointList app={data.id} />}
       {view === 'messages' && <Messages app={data.id} />}
+      {view === 'erasures' && <Erasures app={data.id} />}
       {view === 'settings' && (
         <Section title="Settings">
           {isAdmin() ? (
@@ -197,6 +203,7 @@ export function ApplicationPage({ params }: { params: Params }) {
       )}
       {shown === 'endpoint' && <AddEndpoint app={data.id} onClose={() => setShown(undefined)} />}
       {shown === 'message' && <SendMessage app={data.id} onClose={() => setShown(undefined)} />}
+      {shown === 'erase' && <ErasePerson app={data.id} onClose={() => setShown(undefined)} />}
       {shown === 'portal' && <PortalLink app={data.id} onClose={() => setShown(undefined)} />}
     </Page>
   )
