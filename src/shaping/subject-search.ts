@@ -44,7 +44,7 @@ export class SubjectSearch {
 
   /** The next messages behind `after` and before `until`, about `limit` of them at most. */
   next(after: number, until: number, limit: number): Promise<SubjectPage> {
-    return after < this.#indexedFrom - 1 ? this.#scan(after, until) : this.indexed(after, until, limit)
+    return after < this.#indexedFrom - 1 ? this.#scan(after, until, limit) : this.indexed(after, until, limit)
   }
 
   /** As `next`, without reading the bodies of messages from before the application's pointers were set. */
@@ -59,21 +59,26 @@ export class SubjectSearch {
     }
   }
 
-  async #scan(after: number, until: number): Promise<SubjectPage> {
+  /** Reads the bodies of messages until `limit` of them name the subject. */
+  async #scan(after: number, until: number, limit: number): Promise<SubjectPage> {
     const end = Math.min(until, this.#indexedFrom)
     const range = { from: 0, until: end, after, order: 'ascending', limit: readPerCall } as const
-    const heads: MessageSummary[] = end <= 0 ? [] : await this.#store.listMessages(this.#app, range)
-    const last = heads.length < readPerCall ? end - 1 : (heads.at(-1)?.key as number)
-    const span = { after, until: last + 1, limit: 2 * readPerCall }
+    const heads: MessageSummary[] = await this.#store.listMessages(this.#app, range)
+    const bound = heads.length < readPerCall ? end - 1 : (heads.at(-1)?.key as number)
+    const span = { after, until: bound + 1, limit: 2 * readPerCall }
     const rows = await this.#store.listSubjectMessages(this.#app, this.#hash, span)
-    const found = new Set(rows.filter(({ indexed }) => indexed).map(({ message }) => message))
-    const unread = heads.filter(({ key, expunged }) => !expunged && !found.has(key)).map(({ key }) => key)
-    for (const message of await this.#naming(unread)) found.add(message)
-    return {
-      messages: [...found].sort((a, b) => a - b),
-      scanned: heads.length,
-      next: last + 1 >= until ? null : last,
+    const indexed = new Set(rows.filter((row) => row.indexed).map(({ message }) => message))
+    const messages: number[] = []
+    let scanned = 0
+    while (scanned < heads.length && messages.length < limit) {
+      const some = heads.slice(scanned, scanned + bodiesAtOnce)
+      scanned += some.length
+      const unread = some.filter(({ key, expunged }) => !expunged && !indexed.has(key)).map(({ key }) => key)
+      const named = await this.#naming(unread)
+      messages.push(...some.map(({ key }) => key).filter((key) => indexed.has(key) || named.has(key)))
     }
+    const last = scanned < heads.length ? (heads[scanned - 1]?.key as number) : bound
+    return { messages, scanned, next: last + 1 >= until ? null : last }
   }
 
   /** Reads bodies, in turns between which other work goes on. Answers the messages that name the subject. */

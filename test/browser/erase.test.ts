@@ -16,7 +16,7 @@ describe('erasing a person in the dashboard', { skip }, () => {
     if (process.env.PICTURES) writeFileSync(`${process.env.PICTURES}/erase-dialog.png`, await page.picture())
     await page.fill('subject', '1.0')
     await page.press('Erase for good')
-    await page.sees('1 of 1 messages erased')
+    await page.sees('1 of 1 message erased, 1 delivery cancelled')
     await page.sees('Finished')
     await page.sees('Download')
     assert.deepEqual(await page.accessibilityProblems(), [])

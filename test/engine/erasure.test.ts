@@ -319,6 +319,31 @@ function erasing(open: Open): void {
     assert.deepEqual((await s.erase('ann')).left.schedules, [id])
   })
 
+  test('samples of refused arrivals at sources of the application are deleted', async (t) => {
+    const s = await Scene.open(t, open)
+    const other = await s.world.application()
+    const no = open === openPostgresHarness ? 'false' : '0'
+    for (const [key, app] of [
+      [1, s.app.key],
+      [2, other.key],
+    ]) {
+      await s.world.harness.sql(`
+        insert into source (key, id, app, name, provider, settings, secrets, tokens, disabled, metadata, owns_app,
+                            created_at, updated_at)
+        values (${key}, 'src_${key}', ${app}, 's', 'github', '{}', '[]', '[]', ${no}, '{}', ${no}, 0, 0)`)
+      await s.world.harness.sql(
+        `
+        insert into source_sample (source, slot, at, code, reason, method, query, address, headers, body, unsampled)
+        values (${key}, 0, 0, 'c', 'r', 'POST', '', '', '{}', '', 0)`.replace(
+          `'{}', '',`,
+          open === openPostgresHarness ? `'{}', '',` : `'{}', x'',`,
+        ),
+      )
+    }
+    assert.equal((await s.erase('ann')).erased.samples, 1)
+    assert.equal((await s.erase('ann')).erased.samples, 0)
+  })
+
   test('a dead letter that was written to a file is reported, and one that waits for it is erased', async (t) => {
     const s = await Scene.open(t, open)
     const { world, store } = s

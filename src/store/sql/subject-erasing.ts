@@ -94,9 +94,13 @@ const countFiled = statement<{ count: number }>(
        and not exists (select 1 from unfiled where unfiled.message = dead.message and unfiled.endpoint = dead.endpoint)`,
 )
 // Refused arrivals are not indexed, and may name anyone. There are a few per source.
+const selectSources = statement<{ key: number }>(
+  'sources-of-application',
+  'select key from source where app = :app order by key',
+)
 const deleteSamples = statement(
-  'delete-samples-of-application',
-  'delete from source_sample where source in (select key from source where app = :app) returning slot',
+  'delete-samples-of-sources',
+  ({ among }) => `delete from source_sample where ${among('source', ':sources', 'bigint')} returning slot`,
 )
 const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan from message where key = :message', {
   json: ['plan'],
@@ -196,7 +200,8 @@ function* strangersOf(sql: Sql, message: number, accepted: readonly number[]): W
 
 /** Deletes the samples of refused arrivals at the application's sources; answers how many. */
 export function* forgetSamples(sql: Sql, app: number): Work<number> {
-  return (yield* sql.all(deleteSamples, { app })).length
+  const sources = (yield* sql.all(selectSources, { app })).map(({ key }) => key)
+  return sources.length === 0 ? 0 : (yield* sql.all(deleteSamples, { sources })).length
 }
 
 /** The variants in a message's plan, each with one endpoint that gets it. */

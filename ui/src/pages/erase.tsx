@@ -8,7 +8,7 @@ import { Form } from '../parts/form.tsx'
 import { Empty, Failure } from '../parts/page.tsx'
 import { Pill } from '../parts/pill.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { exact } from '../parts/text.ts'
+import { count, exact } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
 import { setQuery } from '../router.ts'
@@ -18,10 +18,12 @@ import { useRepeat } from './use-repeat.ts'
 export function ErasePerson({ app, onClose }: { app: string; onClose(): void }) {
   return (
     <Dialog title="Erase a person" onClose={onClose}>
-      <p class="inside soft">
-        Every payload of this application that names the person is erased, with the answers of receivers. This cannot be
-        undone.
-      </p>
+      <div class="body">
+        <p class="soft">
+          Every payload of this application that names the person is erased, with the answers of receivers. This cannot
+          be undone.
+        </p>
+      </div>
       <Form
         schema={forms.SubjectEraseIn}
         groups={[{ fields: ['subject', 'waiting'] }]}
@@ -91,9 +93,9 @@ const columns: Column<ErasureOut>[] = [
 function doneOf({ error, erased, scanned }: ErasureOut): string {
   if (error !== null) return error
   const { messages, rewritten, cancelled } = erased
-  const parts = [`${exact(messages)} of ${exact(scanned)} messages erased`]
+  const parts = [`${exact(messages)} of ${count(scanned, 'message')} erased`]
   if (rewritten > 0) parts.push(`${exact(rewritten)} rewritten`)
-  if (cancelled > 0) parts.push(`${exact(cancelled)} deliveries cancelled`)
+  if (cancelled > 0) parts.push(`${count(cancelled, 'delivery', 'deliveries')} cancelled`)
   return parts.join(', ')
 }
 
