@@ -95,11 +95,11 @@ const countFiled = statement<{ count: number }>(
 )
 // Refused arrivals are not indexed, and may name anyone. There are a few per source.
 const selectSources = statement<{ key: number }>(
-  'sources-of-application',
+  'sources-to-forget',
   'select key from source where app = :app order by key',
 )
 const deleteSamples = statement(
-  'delete-samples-of-sources',
+  'forget-samples',
   ({ among }) => `delete from source_sample where ${among('source', ':sources', 'bigint')} returning slot`,
 )
 const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan from message where key = :message', {
