@@ -26,6 +26,7 @@ interface Row extends Record<string, SqlStorageValue> {
 export class Failures {
   readonly #sql: SqlStorage
   #count: number
+  #bytes: number
 
   constructor(sql: SqlStorage) {
     this.#sql = sql
@@ -35,7 +36,8 @@ export class Failures {
         seq integer primary key autoincrement, id text not null, bytes integer not null, arrived integer not null,
         failed integer not null, attempts integer not null, reason text not null,
         query text not null, headers text not null, body blob not null)`)
-    this.#count = sql.exec<{ n: number }>('select count(*) as n from failure').one().n
+    const sums = 'select count(*) as n, coalesce(sum(bytes), 0) as bytes from failure'
+    ;({ n: this.#count, bytes: this.#bytes } = sql.exec<{ n: number; bytes: number }>(sums).one())
   }
 
   get count(): number {
@@ -44,15 +46,20 @@ export class Failures {
 
   /** Copies a parcel into the failures. Answers how many old failures had to go to make room. */
   keep(parcel: number, reason: string, now: number, { maxFailures, maxStoredBytes }: Storing): number {
-    this.#sql.exec(
-      `insert into failure (id, bytes, arrived, failed, attempts, reason, query, headers, body)
-         select id, bytes, arrived, ?, attempts, ?, query, headers, body from parcel where seq = ?`,
-      ...[now, reason, parcel],
-    )
+    const { bytes } = this.#sql
+      .exec<{ bytes: number }>(
+        `insert into failure (id, bytes, arrived, failed, attempts, reason, query, headers, body)
+           select id, bytes, arrived, ?, attempts, ?, query, headers, body from parcel where seq = ? returning bytes`,
+        ...[now, reason, parcel],
+      )
+      .one()
     this.#count++
-    const ranks = 'select seq, row_number() over newest as n, sum(bytes) over newest as total from failure'
-    const surplus = `select seq from (${ranks} window newest as (order by seq desc)) where n > ? or total > ?`
-    return this.#deleted(`delete from failure where seq in (${surplus}) returning 1`, maxFailures, maxStoredBytes)
+    this.#bytes += bytes
+    const before = this.#count
+    while (this.#count > maxFailures || this.#bytes > maxStoredBytes) {
+      if (this.#delete('seq = (select min(seq) from failure)') === 0) break
+    }
+    return before - this.#count
   }
 
   /** Failures before a number, the newest first, without their bodies. */
@@ -81,12 +88,12 @@ export class Failures {
 
   /** Answers whether there was such a failure. */
   delete(failure: number): boolean {
-    return this.#deleted('delete from failure where seq = ? returning 1', failure) > 0
+    return this.#delete('seq = ?', failure) > 0
   }
 
   /** Deletes failures that were kept long enough. */
   sweep(keepMs: number, now: number): void {
-    this.#deleted('delete from failure where failed <= ? returning 1', now - keepMs)
+    this.#delete('failed <= ?', now - keepMs)
   }
 
   /** When the oldest failure failed; undefined when there is none. */
@@ -94,9 +101,11 @@ export class Failures {
     return this.#sql.exec<{ failed: number }>('select failed from failure order by seq limit 1').toArray()[0]?.failed
   }
 
-  #deleted(statement: string, ...values: number[]): number {
-    const deleted = this.#sql.exec(statement, ...values).toArray().length
-    this.#count -= deleted
-    return deleted
+  #delete(condition: string, ...values: number[]): number {
+    const statement = `delete from failure where ${condition} returning bytes`
+    const deleted = this.#sql.exec<{ bytes: number }>(statement, ...values).toArray()
+    this.#count -= deleted.length
+    for (const { bytes } of deleted) this.#bytes -= bytes
+    return deleted.length
   }
 }

@@ -161,7 +161,9 @@ export class Outbox extends DurableObject<Env> {
     }
     // After trouble with the target one parcel goes ahead. The others follow when the target took it.
     if (this.#notes.troubles > 0) await sendNext()
-    await Promise.all(Array.from({ length: lanes }, lane))
+    // All lanes end before the alarm does, also when one of them fails: the next alarm takes parcels back.
+    const ended = await Promise.allSettled(Array.from({ length: lanes }, lane))
+    for (const each of ended) if (each.status === 'rejected') throw each.reason
     this.#failures.sweep(route.keepFailuresMs, Date.now())
     await this.#schedule(route)
   }
