@@ -296,6 +296,8 @@ for (const dialect of dialects) {
 
     test('finds a source that refuses everything', async (t) => {
       const s = await scene(t, dialect)
+      await s.store.join({ leaseMs: longMs, description: 'a worker' })
+      await s.store.lead({ id: 'a', description: 'leads' }, longMs)
       await s.ask('POST', '/app/acme/source', { provider: 'github', uid: 'repo' })
       const app = (await s.store.findApplication('acme')) ?? assert.fail('there is no application')
       const source = (await s.store.findSource(app.key, 'repo')) ?? assert.fail('there is no source')
