@@ -40,7 +40,7 @@ for (const dialect of dialects) {
           const page = await ask(server, 'GET', `/app/a/attempt/endpoint/${uid}`)
           return (page as { data: unknown[] }).data[0]
         })
-        assert.match(JSON.stringify(attempt), /stored secret or headers of the endpoint cannot be opened/)
+        assert.match(JSON.stringify(attempt), /stored secret, headers or credentials of the endpoint cannot be opened/)
       }
       assert.match(server.logged, /nothing can be sent to ep_/)
       // Once it is replaced, the next delivery goes out.
