@@ -13,6 +13,8 @@ const longestChain = 8
 const mostBlocks = 16
 /** A handshake or an assertion with a larger key would hold the loop. */
 const rsaBits = { least: 2048, most: 4096 }
+/** A key of 4096 bits has 3,300. OpenSSL calculates with the numbers of a key when it reads them. */
+const longestKey = 8192
 const curves = ['prime256v1', 'secp384r1', 'secp521r1']
 
 /**
@@ -58,6 +60,7 @@ export function readPrivateKey(text: string): KeyObject | string {
   if (block.label.startsWith('ENCRYPTED') || block.text.includes('Proc-Type: 4,ENCRYPTED')) {
     return 'is encrypted; decrypt it first: openssl pkey -in key.pem -out plain.pem'
   }
+  if (block.text.length > longestKey) return `must not be longer than ${longestKey} characters`
   let key: KeyObject
   try {
     key = createPrivateKey(block.text)
