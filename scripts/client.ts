@@ -60,7 +60,9 @@ export function writeClient(): void {
 
 function schemaFile({ paths, components }: Document): string {
   const named = Object.entries(components.schemas).map(([name, schema]) => `export type ${name} = ${typeOf(schema)}\n`)
-  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+  // The URLs of sources and those of svix.ingest are no part of the API that the dashboard calls.
+  const own = Object.entries(paths).filter(([path]) => path.startsWith(`${prefix}/`))
+  const operations = own.flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => {
       const key = `${method.toUpperCase()} ${path.slice(prefix.length)}`
       return `  /** ${operation.summary}. */\n  ${JSON.stringify(key)}: ${operationType(operation)}\n`

@@ -47,7 +47,8 @@ function listed(isListed: (field: (typeof fieldEntries)[number][1]) => boolean):
   return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
 }
 
-function valuesOf(form: Form): string {
+/** The values of a kind of field, as the tables of the docs name them. */
+export function valuesOf(form: Form): string {
   switch (form.is) {
     case 'text':
       return form.max === undefined ? 'text' : `text, up to ${number(form.max)} characters`

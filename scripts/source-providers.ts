@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import type { SimpleForm } from '../src/domain/field.ts'
 import type { Provider, Setting } from '../src/sources/provider.ts'
 import { type ProviderName, providerNames, providers } from '../src/sources/providers.ts'
+import { valuesOf } from './endpoint-fields.ts'
 
 /** Writes docs/source-providers.md from the table of providers: `node scripts/source-providers.ts`. */
 export const pagePath = new URL('../docs/source-providers.md', import.meta.url)
@@ -89,7 +90,7 @@ function settingRow(
   const secret = sensitive === true ? ' It is a secret: it is never shown again.' : ''
   const cells = [
     `\`${key}\``,
-    valuesOf(kind as SimpleForm),
+    settingValues(kind as SimpleForm),
     ...(withDefault ? [shown] : []),
     `\`${flag}\``,
     description + secret,
@@ -97,27 +98,10 @@ function settingRow(
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 }
 
-function valuesOf(form: SimpleForm): string {
-  switch (form.is) {
-    case 'text':
-      return `text, up to ${number(form.max ?? 0)} characters`
-    case 'integer':
-      return `${number(form.min)} to ${number(form.max)}`
-    case 'duration':
-      return `${number(form.min)} to ${number(form.max)} ${form.unit}`
-    case 'choice':
-      return form.words.map((word) => `\`${word}\``).join(', ')
-    case 'boolean':
-      return '`true`, `false`'
-    case 'list':
-      return form.of.is === 'choice' ? valuesOf(form.of) : `1 to ${form.max} templates`
-    default:
-      throw new Error(`No setting of a provider is of the kind ${form.is}.`)
-  }
-}
-
-function number(value: number): string {
-  return value.toLocaleString('en-US')
+/** The values of a setting. A list holds templates, or words. */
+function settingValues(form: SimpleForm): string {
+  if (form.is !== 'list') return valuesOf(form)
+  return form.of.is === 'choice' ? valuesOf(form.of) : `1 to ${form.max} templates`
 }
 
 function durationText(seconds: number): string {

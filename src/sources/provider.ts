@@ -100,8 +100,7 @@ export function provider({
         kind: templates,
         fallback: eventId,
         flag: '--event-id <TEMPLATE>',
-        description:
-          'Id by which an event that comes again is known, as templates like `eventType`; none by default where the provider sends none.',
+        description: 'Id by which an event that comes again is known: templates like those of the event type.',
       },
       replayWindowSeconds: {
         kind: seconds(0, 30 * day),

@@ -27,7 +27,7 @@ const table = {
     eventId: ['{header:x-github-delivery}'],
     replayWindowSeconds: 3 * day,
     steps: [
-      'Open **Settings → Webhooks → Add webhook** of the repository or the organization.',
+      'Open **Settings › Webhooks › Add webhook** of the repository or the organization.',
       'Paste the URL as **Payload URL** and choose **application/json** as **Content type**.',
       'Paste the secret as **Secret**, choose the events and save. The ping shows a green tick.',
     ],
@@ -52,7 +52,7 @@ const table = {
     toleranceSeconds: 300,
     replayWindowSeconds: 4 * day,
     steps: [
-      'Open **Workbench → Webhooks → Add destination** and choose the events.',
+      'Open **Workbench › Webhooks › Add destination** and choose the events.',
       'Choose **Webhook endpoint** and paste the URL as **Endpoint URL**.',
       'Reveal the **Signing secret** (`whsec_…`) and set it as the secret of the source.',
     ],
@@ -70,7 +70,7 @@ const table = {
     accepted: empty,
     steps: [
       'For an app: set the URL as `uri` of `[[webhooks.subscriptions]]` in `shopify.app.toml` and deploy it; the secret is the **Client secret** of the app.',
-      'For a shop: open **Settings → Notifications → Webhooks → Create webhook**, choose **JSON** and paste the URL; the secret is shown below the list.',
+      'For a shop: open **Settings › Notifications › Webhooks › Create webhook**, choose **JSON** and paste the URL; the secret is shown below the list.',
     ],
     reference: 'https://shopify.dev/docs/apps/build/webhooks/subscribe/https',
     note: 'One action in a shop may send several webhooks with one `X-Shopify-Event-Id`. `X-Shopify-Webhook-Id` is the id of one webhook, the same on each retry.',
@@ -96,7 +96,7 @@ const table = {
     // Slack shows the body of an answer to a slash command to its user.
     accepted: empty,
     steps: [
-      'Open the app at api.slack.com/apps. **Basic Information → App Credentials** shows the **Signing Secret**: set it as the secret of the source first.',
+      'Open the app at api.slack.com/apps. **Basic Information › App Credentials** shows the **Signing Secret**: set it as the secret of the source first.',
       'Open **Event Subscriptions**, switch it on and paste the URL as **Request URL**. Slack shows **Verified** at once.',
       'Add the events under **Subscribe to bot events** and save.',
     ],
@@ -129,7 +129,7 @@ const table = {
     accepted: { status: 200, headers: { 'content-type': 'text/xml; charset=utf-8' }, body: '<Response></Response>' },
     steps: [
       'Set the **Auth Token** of the account as the secret of the source.',
-      'Paste the URL where Twilio calls you: **Phone Numbers → Active numbers → A message comes in**, or the status callback of a message or call. Choose **HTTP POST**.',
+      'Paste the URL where Twilio calls you: **Phone Numbers › Active numbers › A message comes in**, or the status callback of a message or call. Choose **HTTP POST**.',
       'Twilio signs the URL that it calls, so the public URL of Sluice must be set exactly as Twilio sees it.',
     ],
     reference: 'https://www.twilio.com/docs/usage/security',
@@ -157,7 +157,7 @@ const table = {
     replayWindowSeconds: day,
     accepted: empty,
     steps: [
-      'Open the app at developers.facebook.com. **App settings → Basic** shows the **App secret**: set it as the secret of the source first.',
+      'Open the app at developers.facebook.com. **App settings › Basic** shows the **App secret**: set it as the secret of the source first.',
       'Open **Webhooks** of the product, choose **Edit subscription**, paste the URL as **Callback URL** and your verify token as **Verify token**.',
       'Subscribe to the fields that you want.',
     ],
@@ -358,7 +358,7 @@ const table = {
     replayWindowSeconds: day,
     steps: [
       'Add the URL at the sender and set the token there.',
-      'GitLab: **Settings → Webhooks**, the token as **Secret token**, and `tokenName` = `X-Gitlab-Token` here.',
+      'GitLab: **Settings › Webhooks**, the token as **Secret token**, and `tokenName` = `X-Gitlab-Token` here.',
     ],
   }),
   none: provider({

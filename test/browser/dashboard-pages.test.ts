@@ -29,6 +29,7 @@ for (const [name, newStore] of Object.entries(stores)) {
         '/dead': 'video.trending',
         '/alerts': 'No silence',
         '/workers': 'Alive',
+        '/sources': 'No sources yet',
         '/schedules': 'daily',
         '/tasks': 'No tasks yet',
         '/event-types': 'video.trending',

@@ -9,7 +9,7 @@ import { isRef } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { searchEndpoints } from './all-endpoints.ts'
 
-const kinds = ['application', 'endpoint', 'message', 'schedule', 'task'] as const
+const kinds = ['application', 'endpoint', 'message', 'schedule', 'source', 'task'] as const
 
 const FoundOut = Type.Object({
   kind: Type.Enum([...kinds], { description: 'Kind of thing.' }),
@@ -38,7 +38,7 @@ export const finding = {
       id: 'v1.find.get',
       summary: 'Find things by an id, a uid, a URL or a name',
       description:
-        'An id or a uid of an application, endpoint, message, schedule or task; the eventId of a message; a part of the URL of an endpoint or of the name of an application. Of very many applications the newest 2,000 are searched by name and for an eventId.',
+        'An id or a uid of an application, endpoint, message, schedule, source or task; the eventId of a message; a part of the URL of an endpoint or of the name of an application. Of very many applications the newest 2,000 are searched by name and for an eventId.',
       query: Type.Object({
         text: Type.String({ minLength: 1, maxLength: 256, description: 'The name, or a part of it.' }),
       }),
@@ -56,9 +56,8 @@ export const finding = {
 /** The thing that an id names. An id begins with its key, so that each is one read. */
 async function byId(store: Store, id: string): Promise<Found[]> {
   if (!isRef(id)) return []
-  const [app, endpoint, message, schedule] = (['app', 'ep', 'msg', 'sch'] as const).map((prefix) =>
-    decodeKey(prefix, id),
-  )
+  const prefixes = ['app', 'ep', 'msg', 'sch', 'src'] as const
+  const [app, endpoint, message, schedule, source] = prefixes.map((prefix) => decodeKey(prefix, id))
   if (app !== undefined) {
     const found = await store.findApplication(id)
     return found === undefined ? [] : [{ kind: 'application', id, appId: id, name: found.name }]
@@ -75,6 +74,10 @@ async function byId(store: Store, id: string): Promise<Found[]> {
     const page = await store.listSchedules(null, { after: schedule - 1, limit: 1, order: 'ascending' })
     const [found] = page.items
     return found?.id === id ? within(store, found.app, { kind: 'schedule', id, name: found.cron }) : []
+  }
+  if (source !== undefined) {
+    const found = await store.sourceAt(source)
+    return found?.id === id ? [{ kind: 'source', id, appId: found.appId, name: found.name }] : []
   }
   if (decodeKey('qtask', id) === undefined) return []
   const task = await store.findTask(id)
@@ -106,6 +109,9 @@ async function byName(store: Store, clock: Clock, name: string): Promise<Found[]
     if (page.done) break
     seen += page.items.length
     await turns.next()
+  }
+  for (const { id, app, name: display } of canBeRef ? await store.sourcesNamed(name) : []) {
+    found.push(...(await within(store, app, { kind: 'source', id, name: display })))
   }
   const endpoints = await searchEndpoints(store, clock, { app: null, text: name, after: null, limit: most })
   const refs = await store.applicationRefs(endpoints.found.map(({ app }) => app))

@@ -4,8 +4,10 @@ import type { Provider } from '../../sources/provider.ts'
 import { type ProviderName, providerNames, providers } from '../../sources/providers.ts'
 import { read } from '../access.ts'
 import { schemaOf } from '../field-schema.ts'
-import { flag, nullable, text, texts, whole } from '../fields.ts'
+import { flag, nullable, text, whole } from '../fields.ts'
 import { type Noun, type Out, route } from '../route.ts'
+
+const list = (description: string) => Type.Array(Type.String(), { description })
 
 const SecretNeedOut = Type.Object({
   name: text("The provider's name for it."),
@@ -20,14 +22,14 @@ const SourceProviderOut = Type.Object({
   name: Type.Enum(providerNames, { description: 'Name that sources refer to.' }),
   title: text('Display name.'),
   description: text('How requests are verified, in Markdown.'),
-  steps: texts('Where the URL and the secret go at the provider, step by step, in Markdown.'),
+  steps: list('Where the URL and the secret go at the provider, step by step, in Markdown.'),
   reference: nullable(text('Page of the provider about it.')),
   secret: nullable(SecretNeedOut),
   settings: Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema of the settings of a source.' }),
   defaults: Type.Record(Type.String(), Type.Unknown(), {
     description: 'Values of settings that a source does not set.',
   }),
-  sensitive: texts('Settings that are secrets: they are never shown again.'),
+  sensitive: list('Settings that are secrets: they are never shown again.'),
 })
 
 const SourceProvidersOut = Type.Object({

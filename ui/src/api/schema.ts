@@ -134,7 +134,7 @@ export type FindOut = { data: FoundOut[] }
 
 export type FindingOut = { code: string; severity: "warning" | "critical"; sentence: string; evidence: Record<string, number | string | boolean | null>; command: string; app: string | null; endpoint: string | null }
 
-export type FoundOut = { kind: "application" | "endpoint" | "message" | "schedule" | "task"; id: string; appId: string | null; name: string }
+export type FoundOut = { kind: "application" | "endpoint" | "message" | "schedule" | "source" | "task"; id: string; appId: string | null; name: string }
 
 export type HeadIn = { messageId?: string | null }
 
@@ -224,7 +224,7 @@ export type SourceOut = { id: string; uid: string | null; name: string; provider
 
 export type SourcePatch = { uid?: string | null; name?: string; settings?: Record<string, unknown>; disabled?: boolean; metadata?: Record<string, string> }
 
-export type SourceProviderOut = { name: "github" | "stripe" | "shopify" | "slack" | "standard" | "twilio" | "meta" | "hmac" | "jwt" | "basic" | "token" | "none"; title: string; description: string; steps: string[] | null; reference: string | null; secret: { name: string; origin: "given" | "chosen"; required: boolean; minLength: number } | null; settings: Record<string, unknown>; defaults: Record<string, unknown>; sensitive: string[] | null }
+export type SourceProviderOut = { name: "github" | "stripe" | "shopify" | "slack" | "standard" | "twilio" | "meta" | "hmac" | "jwt" | "basic" | "token" | "none"; title: string; description: string; steps: string[]; reference: string | null; secret: { name: string; origin: "given" | "chosen"; required: boolean; minLength: number } | null; settings: Record<string, unknown>; defaults: Record<string, unknown>; sensitive: string[] }
 
 export type SourceProvidersOut = { data: SourceProviderOut[] }
 
@@ -578,48 +578,4 @@ export interface Operations {
   "DELETE /alert/silence/{silence_id}": { path: { silence_id: string }; query: object; body: undefined; answer: undefined }
   /** Get this reference as an OpenAPI 3.1 document. */
   "GET /openapi.json": { path: object; query: object; body: undefined; answer: Record<string, unknown> }
-  /** Take a webhook in at a source, by its id. */
-  "POST s/{source_id}": { path: { source_id: string }; query: object; body: unknown; answer: unknown }
-  /** Answer the handshake of a provider that uses GET, by its id. */
-  "GET s/{source_id}": { path: { source_id: string }; query: object; body: undefined; answer: unknown }
-  /** Take a webhook in at a source, by the token of its URL. */
-  "POST ken}": { path: { token: string }; query: object; body: unknown; answer: unknown }
-  /** Answer the handshake of a provider that uses GET, by the token of its URL. */
-  "GET ken}": { path: { token: string }; query: object; body: undefined; answer: unknown }
-  /** List the sources of all applications. */
-  "GET /api/v1/source": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: IngestSourceOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
-  /** Create a source. */
-  "POST /api/v1/source": { path: object; query: object; body: IngestSourceIn; answer: IngestSourceOut }
-  /** Get a source. */
-  "GET /api/v1/source/{source_id}": { path: { source_id: string }; query: object; body: undefined; answer: IngestSourceOut }
-  /** Replace a source, or create it. */
-  "PUT /api/v1/source/{source_id}": { path: { source_id: string }; query: object; body: IngestSourceIn; answer: IngestSourceOut }
-  /** Delete a source, and the application that was made for it. */
-  "DELETE /api/v1/source/{source_id}": { path: { source_id: string }; query: object; body: undefined; answer: undefined }
-  /** Give a source a new URL. */
-  "POST /api/v1/source/{source_id}/token/rotate": { path: { source_id: string }; query: object; body: undefined; answer: RotateTokenOut }
-  /** Make a link to the portal of the application of a source. */
-  "POST /api/v1/source/{source_id}/dashboard": { path: { source_id: string }; query: object; body: IngestSourceConsumerPortalAccessIn | undefined; answer: AppPortalAccessOut }
-  /** List the endpoints of the application of a source. */
-  "GET /api/v1/source/{source_id}/endpoint": { path: { source_id: string }; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: EndpointOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
-  /** Create an endpoint of the application of a source. */
-  "POST /api/v1/source/{source_id}/endpoint": { path: { source_id: string }; query: object; body: EndpointIn; answer: EndpointOut }
-  /** Get an endpoint. */
-  "GET /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: EndpointOut }
-  /** Replace an endpoint, or create it. */
-  "PUT /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointUpdate; answer: EndpointOut }
-  /** Change some fields of an endpoint. */
-  "PATCH /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointPatch; answer: EndpointOut }
-  /** Delete an endpoint. */
-  "DELETE /api/v1/source/{source_id}/endpoint/{endpoint_id}": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: undefined }
-  /** Get an endpoint's signing secret. */
-  "GET /api/v1/source/{source_id}/endpoint/{endpoint_id}/secret": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: EndpointSecretOut }
-  /** Change an endpoint's signing secret. */
-  "POST /api/v1/source/{source_id}/endpoint/{endpoint_id}/secret/rotate": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointSecretRotateIn | undefined; answer: EndpointSecretOut }
-  /** Get the headers that go out with every delivery. */
-  "GET /api/v1/source/{source_id}/endpoint/{endpoint_id}/headers": { path: { source_id: string; endpoint_id: string }; query: object; body: undefined; answer: EndpointHeadersOut }
-  /** Replace the headers that go out with every delivery. */
-  "PUT /api/v1/source/{source_id}/endpoint/{endpoint_id}/headers": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointHeadersIn; answer: undefined }
-  /** Change some of the headers that go out with every delivery. */
-  "PATCH /api/v1/source/{source_id}/endpoint/{endpoint_id}/headers": { path: { source_id: string; endpoint_id: string }; query: object; body: EndpointHeadersPatchIn; answer: undefined }
 }

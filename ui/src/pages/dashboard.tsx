@@ -17,6 +17,8 @@ import { SchedulePage, SchedulesPage } from './schedules.tsx'
 import { SettingsPage } from './settings.tsx'
 import { Shell } from './shell.tsx'
 import { SignInPage } from './sign-in.tsx'
+import { SourcePage } from './source.tsx'
+import { SourcesPage } from './sources.tsx'
 import { TaskPage, TasksPage } from './tasks.tsx'
 import { WorkersPage } from './workers.tsx'
 
@@ -28,10 +30,12 @@ const routes: readonly Route[] = [
   { path: '/app/:app/endpoint/:endpoint', page: EndpointPage },
   { path: '/app/:app/msg/:message', page: MessagePage },
   { path: '/app/:app/schedule/:schedule', page: SchedulePage },
+  { path: '/app/:app/source/:source', page: SourcePage },
   { path: '/dead', page: DeadPage },
   { path: '/alerts', page: AlertsPage },
   { path: '/workers', page: WorkersPage },
   { path: '/schedules', page: SchedulesPage },
+  { path: '/sources', page: SourcesPage },
   { path: '/tasks', page: TasksPage },
   { path: '/tasks/:task', page: TaskPage },
   { path: '/event-types', page: EventTypesPage },

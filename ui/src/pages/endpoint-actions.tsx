@@ -12,6 +12,7 @@ import { say } from '../parts/toast.tsx'
 import { navigate } from '../router.ts'
 import { mayManage, maySendAgain } from '../session.ts'
 import type { EndpointPath } from './endpoint.tsx'
+import { Grace } from './grace.tsx'
 import { PaceField, paceOf, SendAgainFooter } from './pace.tsx'
 
 export type EndpointDialog = 'test' | 'replay' | 'secret' | 'rotate'
@@ -283,17 +284,7 @@ export function RotateDialog({ at, onClose }: DialogProps) {
         >
           <div class="body">
             <p>Deliveries are signed with the new and the old secret until the old one stops.</p>
-            <label class="field">
-              <span class="label">The old secret works for</span>
-              <select name="grace">
-                <option value="0">no longer</option>
-                <option value="3600">an hour</option>
-                <option value="86400" selected>
-                  a day
-                </option>
-                <option value="604800">a week</option>
-              </select>
-            </label>
+            <Grace of="secret" usual="a day" />
           </div>
           <footer>
             <Button onPress={onClose}>Cancel</Button>

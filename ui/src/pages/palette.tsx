@@ -25,6 +25,7 @@ const pathOf: Readonly<Record<FoundOut['kind'], (found: FoundOut) => Pick<Goal, 
   endpoint: ({ id, appId }) => ({ to: `/app/${appId}/endpoint/${id}`, icon: 'endpoints' }),
   message: ({ id, appId }) => ({ to: `/app/${appId}/msg/${id}`, icon: 'messages' }),
   schedule: ({ id, appId }) => ({ to: `/app/${appId}/schedule/${id}`, icon: 'schedules' }),
+  source: ({ id, appId }) => ({ to: `/app/${appId}/source/${id}`, icon: 'sources' }),
   task: ({ id }) => ({ to: `/tasks/${id}`, icon: 'tasks' }),
 }
 

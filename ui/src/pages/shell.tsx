@@ -16,6 +16,7 @@ export const places: readonly (readonly (readonly [label: string, to: string, ic
     ['Overview', '/', 'overview'],
     ['Endpoints', '/endpoints', 'endpoints'],
     ['Applications', '/applications', 'applications'],
+    ['Sources', '/sources', 'sources'],
     ['Dead letters', '/dead', 'dead'],
     ['Alerts', '/alerts', 'warning'],
   ],
@@ -116,13 +117,16 @@ function Side({ at }: { at: string }) {
   )
 }
 
+/** The places of things within an application; its messages belong to the applications. */
+const placeOf: Readonly<Record<string, string>> = { endpoint: '/endpoints', schedule: '/schedules', source: '/sources' }
+
 /** A page below a place belongs to it: an endpoint to the endpoints, a message to the applications. */
 function isWithin(at: string, to: string): boolean {
   if (to === '/') return at === '/'
   if (at === to || at.startsWith(`${to}/`)) return true
   if (at.startsWith('/app/')) {
     const [, , , kind] = at.split('/')
-    return to === (kind === 'endpoint' ? '/endpoints' : kind === 'schedule' ? '/schedules' : '/applications')
+    return to === (placeOf[kind ?? ''] ?? '/applications')
   }
   return false
 }

@@ -288,8 +288,13 @@ function isSame(a: unknown, b: unknown): boolean {
   return (isUnset(a) && isUnset(b)) || JSON.stringify(a) === JSON.stringify(b)
 }
 
+/** Whether a field is a length of time in seconds. */
+export function isSeconds(name: string): boolean {
+  return name.endsWith('Seconds')
+}
+
 /** `timeoutMs` → `Timeout (ms)`. */
-function labelOf(name: string): string {
+export function labelOf(name: string): string {
   const [, stem = name, unit] = /^(.*?)(Ms|Seconds)?$/.exec(name) ?? []
   const text = capital(words(stem)).replace(/\b(url|uid|id)\b/gi, (word) => word.toUpperCase())
   return unit === undefined ? text : `${text} (${unit === 'Ms' ? 'ms' : 's'})`

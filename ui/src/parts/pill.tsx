@@ -34,6 +34,8 @@ const tones: Readonly<Record<string, Tone>> = {
   alive: 'good',
   lapsed: 'bad',
   left: 'quiet',
+  // Sources.
+  refusing: 'wait',
   // Findings and alerts.
   firing: 'bad',
   resolved: 'good',
