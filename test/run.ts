@@ -47,7 +47,7 @@ const slowFolders = [
 ]
 /** Left out of the fast run beside the slow folders: many requests, or real servers. */
 const slowFiles =
-  /docs\/(walkthrough|backup)|deploy\/|receiver\/(reference|once|runtimes)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)|operations\/doctor\.test/
+  /docs\/(walkthrough|backup)|deploy\/|receiver\/(reference|once|runtimes|kills)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)|operations\/doctor\.test/
 
 /** The hang guard of one test. It is no limit: the slowest test takes a tenth of it on a busy machine. */
 const hangMs = 20 * 60_000

@@ -5,8 +5,11 @@ import { fromBase64, type Key, keyOf, toBase64, toHex } from './secret.ts'
 /** Largest distance of a timestamp from now by default, so that a recorded request cannot be sent again later. */
 export const defaultToleranceSeconds = 300
 
-/** Most entries of a signature header that are looked at. Sluice sends up to 11: one per secret that has not expired. */
-const entriesLimit = 32
+/**
+ * Most entries of a signature header that are looked at. Sluice sends up to 11: one per secret that has not expired. Each
+ * ed25519 entry costs a hash of the whole body, 10 ms for 2 MiB.
+ */
+const entriesLimit = 16
 
 /** Headers as `fetch` has them, or as a record by name in any case, as Node and serverless platforms have them. */
 export type ReceivedHeaders =

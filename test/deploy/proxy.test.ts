@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
+import { freePort } from '../e2e/free-port.ts'
 import { sqlitePlace } from '../e2e/place.ts'
 import { apiKey, Program } from '../e2e/program.ts'
-import { freePort } from '../receiver/free-port.ts'
 import { read, without } from './files.ts'
 
 const skip = without('nginx', '-v') || without('openssl', 'version')

@@ -1,26 +1,16 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { test } from 'node:test'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
+import { freePort } from '../e2e/free-port.ts'
 import { exampleMessage, send, targetAt, testSender } from '../sender/sending.ts'
 import { answer, rawReceiver } from './raw-receiver.ts'
 
 const ok = answer('200 OK', 'ok')
 
-/** A port nothing listens on. */
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 test('a refused connection is connect_refused and never left', async (t) => {
-  const { outcome, leaves } = await send(testSender(t), targetAt(`http://127.0.0.1:${await closedPort()}/`))
+  const { outcome, leaves } = await send(testSender(t), targetAt(`http://127.0.0.1:${await freePort()}/`))
 
   assert.equal(outcome.code, 'connect_refused')
   assert.match(outcome.error ?? '', /refused the connection/)

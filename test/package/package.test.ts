@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { eventually } from '../e2e/eventually.ts'
 import { packReceiver } from './pack-receiver.ts'
+import { typeProblems } from './type-check.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
@@ -121,23 +122,7 @@ describe('the package, installed in an empty project', () => {
   })
 
   test('its declarations type-check, strictly and without skipping any', async () => {
-    const types = join(root, 'node_modules/@types')
-    writeFileSync(join(project, 'consumer.ts'), consumer)
-    const options = {
-      module: 'nodenext',
-      target: 'es2024',
-      strict: true,
-      noEmit: true,
-      exactOptionalPropertyTypes: true,
-    }
-    const paths = { pg: [join(types, 'pg/index.d.ts')] }
-    const compilerOptions = { ...options, types: ['node'], typeRoots: [types], paths, skipLibCheck: false }
-    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
-    const compiler = join(root, 'node_modules/typescript/bin/tsc')
-    const { stdout } = await run(process.execPath, [compiler, '-p', project], { cwd: project, env }).catch(
-      (error) => error,
-    )
-    assert.equal(stdout, '')
+    assert.equal(await typeProblems(project, consumer), '')
   })
 
   test('its command runs, by npx too', async () => {

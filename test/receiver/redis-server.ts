@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { after } from 'node:test'
 import { createClient } from '@redis/client'
-import { freePort } from './free-port.ts'
+import { freePort } from '../e2e/free-port.ts'
 
 /** Whether Redis is installed. The tests of its store are skipped without it. */
 export const hasRedis = spawnSync('redis-server', ['--version']).status === 0

@@ -14,9 +14,9 @@ import { codeOf } from '../docs/pages.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { Client } from '../e2e/client.ts'
 import { eventually } from '../e2e/eventually.ts'
+import { freePort } from '../e2e/free-port.ts'
 import { sqlitePlace } from '../e2e/place.ts'
 import { apiKey, Program } from '../e2e/program.ts'
-import { freePort } from './free-port.ts'
 
 /** A reference receiver: one file, run as its first lines say. */
 interface Reference {
