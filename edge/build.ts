@@ -15,7 +15,7 @@ export async function buildWorker(): Promise<string> {
       if (level === 'warn') throw new Error(log.message)
     },
   })
-  const { output } = await bundle.generate({ format: 'esm' })
+  const { output } = await bundle.generate({ format: 'esm', codeSplitting: false })
   return output[0].code
 }
 

@@ -3,7 +3,7 @@ import type { Answer } from './arrival.ts'
 import { tokenPlaces } from './credentials.ts'
 import { githubPing, slackChallenge } from './handshake.ts'
 import { encodings, hashes, separators, timestampUnits } from './hmac.ts'
-import { publicAlgorithms, sharedAlgorithms } from './jwt.ts'
+import { publicAlgorithms, sharedAlgorithms } from './jwt-scheme.ts'
 import { type Provider, provider } from './provider.ts'
 
 const [hour, day] = [3600, 86_400]

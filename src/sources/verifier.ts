@@ -6,7 +6,7 @@ import { basicCheck, tokenCheck, type tokenPlaces } from './credentials.ts'
 import { eventValues, GenuineRequest } from './event-values.ts'
 import { metaChallenge } from './handshake.ts'
 import { type HmacScheme, hmacCheck, type KeyCheck, separators } from './hmac.ts'
-import { type JwtScheme, jwtCheck } from './jwt.ts'
+import type { JwtScheme } from './jwt-scheme.ts'
 import { type KeySets, readKeySet } from './key-sets.ts'
 import { type ProviderName, providers } from './providers.ts'
 import { completed, keyOf, type Settings, settingsProblems } from './settings.ts'
@@ -123,8 +123,12 @@ function proverOf(
     case 'hmac':
       return byKey(hmacCheck(ownScheme(settings, toleranceSeconds)))
     case 'jwt': {
-      const check = jwtCheck(jwtScheme(settings, toleranceSeconds), keySets)
-      return (arrival, nowMs) => check(arrival, texts(nowMs), nowMs)
+      const scheme = jwtScheme(settings, toleranceSeconds)
+      return async (arrival, nowMs) => {
+        // Only processes that a token reaches load jose.
+        const { jwtCheck } = await import('./jwt.ts')
+        return jwtCheck(scheme, keySets)(arrival, texts(nowMs), nowMs)
+      }
     }
     case 'basic': {
       const check = basicCheck(String(settings.username))
