@@ -15,6 +15,8 @@ const onlyForTokens = 'POST /auth/logout'
 const taskCommands = ['pause', 'resume', 'cancel'].map((order) => `POST /background-task/:task/${order}`)
 /** Refused unless something keeps others back in order; what they do then is in the tests of order. */
 const headOrders = ['retry', 'skip'].map((order) => `POST /app/:app/endpoint/:endpoint/lane/head/${order}`)
+/** Refused once a changed application names no data subjects; the tests of subjects have what they do. */
+const subjectRoutes = ['erase', 'export'].map((order) => `POST /app/:app/subject/${order}`)
 /** Nothing made up names an endpoint and a message; what it does accept is in the tests of dead letters. */
 const linesRoute = 'POST /app/:app/dead/import'
 
@@ -56,7 +58,7 @@ export async function fuzzBodies(
       return fc.tuple(fc.constant(route), fc.constant(leastQuery(query)), bodies)
     }),
   )
-  const accepted = new Set<string>([onlyForTokens, linesRoute, ...taskCommands, ...headOrders])
+  const accepted = new Set<string>([onlyForTokens, linesRoute, ...taskCommands, ...headOrders, ...subjectRoutes])
   await fc.assert(
     fc.asyncProperty(requests, async ([route, query, body]) => {
       const [method = '', path = ''] = route.split(' ')

@@ -25,6 +25,9 @@ describe('applications', () => {
       defaultBurst: null,
       headerTemplates: null,
       maxInFlight: null,
+      retentionSeconds: null,
+      deadRetentionSeconds: null,
+      region: null,
       eraseDelivered: null,
       subjectPointers: null,
     }
@@ -160,6 +163,8 @@ describe('endpoints', () => {
       shape: null,
       region: null,
       signature: 'standard',
+      auth: null,
+      clientCertificate: null,
       damaged: [],
       metadata: {},
       version: 1,
