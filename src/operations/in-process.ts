@@ -68,9 +68,11 @@ type Operation = (request: Incoming) => Promise<unknown>
 
 /**
  * Carries out operations without a server: the same routes with the same checks, lookups and rows in the audit log, but no
- * key, no rates and no Fastify. The program itself is the caller, with every permission.
+ * key, no rates and no Fastify. The program itself is the caller, with every permission. `url` is the address at which the
+ * program listens; URLs of sources begin with it, unless `publicUrl` is set.
  */
-export function inProcess(parts: Parts): Request {
+export function inProcess(parts: Parts, url = 'http://localhost'): Request {
+  const { protocol, host } = new URL(url)
   const operations = new Map<Route, Operation>()
   const operationOf = (route: Route) => {
     const known = operations.get(route) ?? ready(route, parts)
@@ -91,8 +93,8 @@ export function inProcess(parts: Parts): Request {
       const handled = await operationOf(route)({
         method,
         url: `/api/v1${path}`,
-        protocol: 'http',
-        host: 'localhost',
+        protocol: protocol.slice(0, -1),
+        host,
         headers: bytes === undefined ? {} : { 'content-type': 'application/json' },
         params,
         query,
