@@ -23,7 +23,7 @@ export function addFields(command: Commander, fields: Fields, readers: Readers =
 
 function optionOf(flag: string, field: Field, reader: Kind<unknown> | undefined): Option {
   const { kind } = field
-  const help = field.help ?? helpOf(field.description)
+  const help = helpOf(field)
   if (reader !== undefined) return option(flag, help, reader)
   switch (kind.is) {
     case 'integer':
@@ -51,10 +51,16 @@ function takesValue(flag: string): boolean {
   return flag.includes('<')
 }
 
-/** A description of the API as help: no capital at its beginning, no marks and no full stop. */
-function helpOf(description: string): string {
-  const plain = description.replaceAll('`', '').replace(/\.$/, '')
+/** The help of a field's flag: its description with no capital at its beginning, no marks and no full stop. */
+export function helpOf({ help, description }: Pick<Field, 'help' | 'description'>): string {
+  if (help !== undefined) return help
+  const plain = withoutMarks(description).replace(/\.$/, '')
   return /^[A-Z][A-Z]/.test(plain) ? plain : plain.charAt(0).toLowerCase() + plain.slice(1)
+}
+
+/** Markdown without its marks for code and for bold text. */
+export function withoutMarks(markdown: string): string {
+  return markdown.replaceAll(/\*\*|`/g, '')
 }
 
 /** The name of a flag: `event-type` of `--event-type <TYPE>`. */

@@ -1,22 +1,18 @@
 import type { Command as Commander } from 'commander'
-import type { Field } from '../domain/field.ts'
-import { span } from '../domain/phrases.ts'
+import { nearest } from '../domain/nearest.ts'
+import { moment } from '../domain/phrases.ts'
 import { choice, duration } from '../runtime/setting-kinds.ts'
 import { isProviderName, providerNames, providers } from '../sources/providers.ts'
 import { type Item, pathOf } from './client.ts'
 import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { addFields, fieldsOf } from './field-options.ts'
-import { ago, facts, grouped, instant, nameOf, table, text } from './table.ts'
+import { addFields, fieldFacts, fieldsOf, withoutMarks } from './field-options.ts'
+import { byFlags, flagOf, ownSettings, settings, settingsOf } from './source-settings.ts'
+import { ago, counted, facts, grouped, instant, nameOf, shorten, table, text } from './table.ts'
 
 const day = 86_400_000
 /** Sources among which a name without --app is looked for. */
 const searched = 10_000
-
-/** The settings of all providers. Those of the same name have the same flag. */
-const settings: Readonly<Record<string, Field>> = Object.fromEntries(
-  Object.values(providers).flatMap((provider) => Object.entries(provider.settings)),
-)
 
 /** `sluice source`: URLs that take webhooks of other services in. */
 export function addSource(commands: RemoteCommands): void {
@@ -33,7 +29,7 @@ export function addSource(commands: RemoteCommands): void {
         [
           { title: 'PROVIDER', cell: 'name' },
           { title: 'NAME', cell: 'title' },
-          { title: 'VERIFIED BY', cell: 'description', flexible: true },
+          { title: 'VERIFIED BY', cell: ({ description }) => withoutMarks(text(description)), flexible: true },
         ],
         data as Item[],
       ),
@@ -48,12 +44,14 @@ export function addSource(commands: RemoteCommands): void {
         const { app, secret } = session.options as { app?: string; secret?: string }
         if (app === undefined) throw new CommandError('Name the application: --app APP.', exitCode.misused)
         if (!isProviderName(name)) {
-          const message = `There is no provider ${JSON.stringify(name)}. Providers: ${providerNames.join(', ')}.`
+          const meant = nearest(name, providerNames)
+          const hint = meant === undefined ? `Providers: ${providerNames.join(', ')}.` : `Did you mean ${meant}?`
+          const message = `There is no provider ${JSON.stringify(name)}. ${hint}`
           throw new CommandError(message, exitCode.misused)
         }
         const body = { provider: name, secret, ...changeOf(session) }
-        const made = await session.client.post(pathOf('app', app, 'source'), { body })
-        session.show(made, (item) => `${describe(session, item)}\n\n${nextSteps(session, app, item)}`)
+        const made = await byFlags(name, session.client.post(pathOf('app', app, 'source'), { body }))
+        session.show(made, (item) => `${describe(session, item, app)}\n\n${nextSteps(session, app, item)}`)
       },
     ),
   ).option('--secret <SECRET>', 'secret of the provider; where you choose it, one is made by default')
@@ -69,8 +67,8 @@ export function addSource(commands: RemoteCommands): void {
         ...(options.app === undefined
           ? [{ title: 'APP', cell: ({ appUid, appId }: Item) => text(appUid ?? appId), flexible: true as const }]
           : []),
-        { title: 'ACCEPTED', cell: ({ arrivals }) => grouped((arrivals as Item).accepted) },
-        { title: 'REFUSED', cell: ({ arrivals }) => grouped((arrivals as Item).refused) },
+        { title: 'ACCEPTED', cell: ({ arrivals }) => grouped((arrivals as Item).accepted), align: 'right' },
+        { title: 'REFUSED', cell: ({ arrivals }) => grouped((arrivals as Item).refused), align: 'right' },
         { title: 'STATE', cell: (item) => stateOf(item, world.clock.now()) },
       ],
     }))
@@ -78,8 +76,8 @@ export function addSource(commands: RemoteCommands): void {
 
   inApp(
     source.add('show <source>', 'show a source with its URL and its arrivals', async (session, [ref]) => {
-      const { path } = await locate(session, ref)
-      session.show(await session.client.get(path), (item) => describe(session, item))
+      const { app, path } = await locate(session, ref)
+      session.show(await session.client.get(path), (item) => describe(session, item, app))
     }),
   )
 
@@ -89,11 +87,11 @@ export function addSource(commands: RemoteCommands): void {
         'update <source>',
         'change a source; a flag of the provider replaces that setting',
         async (session, [ref]) => {
-          const { path } = await locate(session, ref)
+          const { app, path, item } = await locate(session, ref)
           const { settings: given, ...rest } = changeOf(session)
-          const before = given === undefined ? {} : ((await session.client.get(path)).settings as Item)
-          const body = { ...rest, ...(given !== undefined && { settings: { ...before, ...(given as Item) } }) }
-          session.show(await change(session, path, body), (item) => describe(session, item))
+          const body = { ...rest, ...(given !== undefined && { settings: { ...ownSettings(item), ...given } }) }
+          const changed = await byFlags(text(item.provider), change(session, path, body))
+          session.show(changed, (shown) => describe(session, shown, app))
         },
       ),
     ),
@@ -104,20 +102,30 @@ export function addSource(commands: RemoteCommands): void {
       'rotate <source>',
       'give a source a new URL, or with --secret or --new-secret a new secret; the old one counts for the grace period',
       async (session, [ref]) => {
-        const { path } = await locate(session, ref)
         const { secret, newSecret, grace } = session.options as { secret?: string; newSecret?: true; grace: number }
+        if (secret !== undefined && newSecret !== undefined) {
+          throw new CommandError('Give --secret or --new-secret, not both.', exitCode.misused)
+        }
+        const { path, item } = await locate(session, ref)
+        const now = session.world.clock.now()
+        const until = (what: string, verb: string) =>
+          grace === 0
+            ? `The old ${what} no longer ${verb}.`
+            : `The old ${what} ${verb} until ${moment(now + grace, now)}.`
         const body = { gracePeriodSeconds: Math.round(grace / 1000) }
         if (secret === undefined && newSecret === undefined) {
           const moved = await session.client.post(`${path}/token/rotate`, { body })
-          const until = `The old URL works for ${span(grace)}.`
-          return session.show(moved, ({ url }) => `New URL: ${session.terminal.style('bold', text(url))}\n${until}`)
+          return session.show(
+            moved,
+            ({ url }) => `New URL: ${session.terminal.style('bold', text(url))}\n${until('URL', 'works')}`,
+          )
         }
-        const made = await session.client.post(`${path}/secret/rotate`, { body: { ...body, secret } })
-        const until = `The old secret counts for ${span(grace)}.`
-        return session.show(
-          made,
-          (item) => `${item.secret === null ? 'Secret changed' : `New secret: ${text(item.secret)}`}\n${until}`,
-        )
+        const asked = session.client.post(`${path}/secret/rotate`, { body: { ...body, secret } })
+        return session.show(await byFlags(text(item.provider), asked), ({ secret: made }) => {
+          const head =
+            made === null ? 'The secret is changed.' : `New secret: ${session.terminal.style('bold', text(made))}`
+          return `${head}\n${until('secret', 'counts')}`
+        })
       },
     ),
   )
@@ -190,7 +198,7 @@ export async function locate(session: Session, ref: string): Promise<{ app: stri
   if (other !== undefined) {
     throw new CommandError(`Several applications have a source ${ref}; add --app.`, exitCode.misused)
   }
-  const app = text(item.appId)
+  const app = text(item.appUid ?? item.appId)
   return { app, path: pathOf('app', app, 'source', text(item.id)), item }
 }
 
@@ -202,53 +210,77 @@ function stateOf({ disabled, damaged, arrivals }: Item, now: number): string {
   return acceptedAt === null ? 'nothing arrived' : `ok, ${ago(acceptedAt, now)}`
 }
 
-function describe({ terminal, world }: Session, item: Item): string {
-  const { settings: all, secrets, arrivals } = item
+function describe({ terminal, world }: Session, item: Item, app: string): string {
+  const { arrivals, provider, sensitiveSettings, metadata } = item
+  const [secrets, tokens] = [item.secrets, item.tokens] as [Item[], Item[]]
   const { accepted, refused } = arrivals as Item
-  const set = Object.entries(all as Item).filter(([name, value]) => isSet(String(item.provider), name, value))
+  const known = settingsOf(provider)
   return facts(terminal, [
     ['id', text(item.id)],
     ['uid', item.uid === null ? undefined : text(item.uid)],
-    ['provider', text(item.provider)],
+    ['application', app],
+    ['provider', text(provider)],
     ['name', text(item.name)],
-    ['url', item.url === null ? undefined : terminal.style('bold', text(item.url))],
-    ['secret', item.secret == null ? `${(secrets as Item[]).length} set` : terminal.style('bold', text(item.secret))],
-    ['settings', set.length === 0 ? undefined : set.map(([name, value]) => `${name}: ${text(value)}`).join(', ')],
+    [
+      'url',
+      item.url === null ? undefined : `${terminal.style('bold', text(item.url))}${older(tokens, 'works', 'work')}`,
+    ],
+    ['secret', secretOf(item.secret, secrets, terminal)],
+    ...fieldFacts(item.settings as Item, known),
+    ...(sensitiveSettings as string[]).map((name) => [flagOf(name).slice(2).replaceAll('-', ' '), 'set'] as const),
+    ['metadata', Object.keys(metadata as Item).length === 0 ? undefined : text(metadata)],
     ['state', stateOf(item, world.clock.now())],
     ['arrivals', `${grouped(accepted)} accepted, ${grouped(refused)} refused`],
   ])
 }
 
-/** Whether a setting differs from the default of its provider. */
-function isSet(provider: string, name: string, value: unknown): boolean {
-  const fallback = isProviderName(provider) ? providers[provider].settings[name]?.fallback : null
-  return value !== null && JSON.stringify(value) !== JSON.stringify(fallback)
+function secretOf(made: unknown, secrets: readonly Item[], terminal: Session['terminal']): string | undefined {
+  if (made != null) return terminal.style('bold', text(made))
+  return secrets.length === 0 ? undefined : `set${older(secrets, 'counts', 'count')}`
+}
+
+/** The number of older URLs or secrets beside the newest. */
+function older({ length }: readonly Item[], one: string, many: string): string {
+  if (length < 2) return ''
+  return ` (${length - 1} older ${length === 2 ? `one still ${one}` : `ones still ${many}`})`
 }
 
 /** The steps at the provider, and how to see the first event. */
-function nextSteps({ terminal }: Session, app: string, { provider, id }: Item): string {
-  const steps = isProviderName(String(provider)) ? providers[String(provider) as 'none'].steps : []
-  const plain = steps.map((step, i) => `  ${i + 1}. ${step.replaceAll(/\*\*|`/g, '')}`)
-  const follow = `  sluice listen --source ${text(id)}`
-  const refused = `  sluice source samples ${text(id)} --app ${app}`
+function nextSteps({ terminal }: Session, app: string, item: Item): string {
+  const provider = String(item.provider)
+  const steps = isProviderName(provider) ? providers[provider].steps : []
+  const source = nameOf(item)
   return [
     terminal.style('dim', 'Next:'),
-    ...plain,
-    terminal.style('dim', 'See its events arrive, and refused requests:'),
-    follow,
-    refused,
+    ...steps.map((step, i) => `  ${i + 1}. ${withoutMarks(step)}`),
+    terminal.style('dim', 'Then see its events arrive:'),
+    `  sluice listen --source ${source} --app ${app}`,
+    terminal.style('dim', 'If none arrives, see the refused requests:'),
+    `  sluice source samples ${source} --app ${app}`,
   ].join('\n')
 }
+
+/** Characters of a refused body that are shown. */
+const shownBody = 300
 
 function samplesOf({ terminal }: Session, samples: readonly Item[]): string {
   if (samples.length === 0) return 'No refused requests.'
   return samples
-    .map(({ at, code, reason, method, address, headers, body, bytes, unsampled }) => {
-      const more = Number(unsampled) > 0 ? ` and ${grouped(unsampled)} more in that second` : ''
+    .map(({ at, code, reason, method, query, address, headers, body, bytes, unsampled }) => {
+      const more = Number(unsampled) > 0 ? `, and ${grouped(unsampled)} more in that second` : ''
       const head = `${instant(at)}  ${terminal.style('red', text(code))}  ${text(method)} from ${text(address)}${more}`
       const list = Object.entries(headers as Item).map(([name, value]) => `  ${name}: ${text(value)}`)
-      const content = Buffer.from(text(body), 'base64').toString('utf8')
-      return [head, `  ${text(reason)}`, ...list, `  ${grouped(bytes)} bytes: ${content.slice(0, 300)}`].join('\n')
+      // The sender chose the body: on one line, it cannot look like another sample.
+      const content = text(Buffer.from(String(body), 'base64').toString('utf8'))
+      return [
+        head,
+        `  ${text(reason)}`,
+        ...(query === '' ? [] : [`  parameters: ${text(query)}`]),
+        ...list,
+        bytes === null
+          ? `  body: ${shorten(content, shownBody)}`
+          : `  body, ${counted(Number(bytes), 'byte')}: ${shorten(content, shownBody)}`,
+      ].join('\n')
     })
     .join('\n\n')
 }

@@ -371,6 +371,7 @@ const table = {
         required: true,
         flag: '--accept-unsigned <SWITCH>',
         description: 'Must be true: everybody who knows the URL can send events.',
+        help: 'must be on: everybody who knows the URL can send events',
       },
     },
     eventType: usualTypes,

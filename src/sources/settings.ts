@@ -92,8 +92,8 @@ function secretProblems(
   secrets: readonly string[],
 ): FieldError[] {
   const wrong = (message: string): FieldError[] => [{ at: ['body', 'secret'], message, type: 'secret' }]
-  if (need === undefined) return secrets.length === 0 ? [] : wrong(`is not used by ${name}`)
-  if (secrets.length === 0) return need.required ? wrong('is required') : []
+  if (need === undefined) return secrets.length === 0 ? [] : wrong(missingSecret(name))
+  if (secrets.length === 0) return need.required ? wrong(missingSecret(name)) : []
   if (secrets.length > secretsLimit) return wrong(`may be at most ${secretsLimit} at once`)
   const { least, form } = need
   if (secrets.some((secret) => secret.length < least || secret.length > secretLength || !secret.isWellFormed())) {
@@ -102,6 +102,12 @@ function secretProblems(
   if (secrets.every((secret) => keyOf(name, settings, secret) !== undefined)) return []
   const asked = form === 'standard' ? 'whsec_ and base64, or whpk_ and a public key in base64' : settings.secretEncoding
   return wrong(`must be ${asked}`)
+}
+
+/** The problem of a source that lacks a secret which Sluice cannot make. */
+export function missingSecret(name: ProviderName): string {
+  const { title, secret } = providers[name]
+  return secret === undefined ? `is not used by ${name}` : `is required: ${title} calls it "${secret.name}"`
 }
 
 /** The key of a secret; undefined when the text is none. */

@@ -131,7 +131,7 @@ describe('secrets', () => {
   test('of the wrong form, too many or missing ones are refused when a verifier opens', () => {
     const problemOf = (name: ProviderName, secrets: readonly string[], settings: Settings = validly(name).settings) =>
       settingsProblems(name, settings, secrets).map(({ at, message }) => `${at.slice(1).join('.')} ${message}`)
-    assert.deepEqual(problemOf('github', []), ['secret is required'])
+    assert.deepEqual(problemOf('github', []), ['secret is required: GitHub calls it "Secret"'])
     assert.deepEqual(problemOf('github', ['']), ['secret must be a text of 1 to 512 characters'])
     assert.deepEqual(problemOf('github', ['\ud800']), ['secret must be a text of 1 to 512 characters'])
     assert.deepEqual(problemOf('github', ['a', 'b', 'c', 'd']), [])

@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import { makeSourceToken, type Source } from '../../domain/source.ts'
 import { isProviderName, type ProviderName, providers } from '../../sources/providers.ts'
+import { missingSecret } from '../../sources/settings.ts'
 import type { ChangedFields } from '../../store/sources.ts'
 import { olderSecretsLimit, rotated } from '../../wire/secret.ts'
 import { admin, read } from '../access.ts'
@@ -203,7 +204,7 @@ export const sources = {
       handle: async ({ source, body }, parts) => {
         const provider = providerOf(source)
         const [secret, made] = secretOf(provider, body.secret ?? null, parts)
-        if (secret === null) refuseIf([{ at: ['body', 'secret'], message: 'is required', type: 'required' }])
+        if (secret === null) refuseIf([{ at: ['body', 'secret'], message: missingSecret(provider), type: 'required' }])
         const graceMs = (body.gracePeriodSeconds ?? graceSeconds) * 1000
         await change(parts, source, (stored, now) => {
           const secrets = rotated(stored.secrets, secret ?? '', now, graceMs) ?? []
