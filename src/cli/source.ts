@@ -54,7 +54,10 @@ export function addSource(commands: RemoteCommands): void {
         session.show(made, (item) => `${describe(session, item, app)}\n\n${nextSteps(session, app, item)}`)
       },
     ),
-  ).option('--secret <SECRET>', 'secret of the provider; where you choose it, one is made by default')
+  ).option(
+    '--secret <SECRET>',
+    'secret of the provider; where you choose it, one is made by default; else it may be set later, with rotate',
+  )
 
   source
     .list('list', 'list sources, of one application or of all', (_operands, { options, world }) => ({
@@ -212,7 +215,7 @@ function stateOf({ disabled, damaged, arrivals }: Item, now: number): string {
 
 function describe({ terminal, world }: Session, item: Item, app: string): string {
   const { arrivals, provider, sensitiveSettings, metadata } = item
-  const [secrets, tokens] = [item.secrets, item.tokens] as [Item[], Item[]]
+  const tokens = item.tokens as Item[]
   const { accepted, refused } = arrivals as Item
   const known = settingsOf(provider)
   return facts(terminal, [
@@ -225,7 +228,7 @@ function describe({ terminal, world }: Session, item: Item, app: string): string
       'url',
       item.url === null ? undefined : `${terminal.style('bold', text(item.url))}${older(tokens, 'works', 'work')}`,
     ],
-    ['secret', secretOf(item.secret, secrets, terminal)],
+    ['secret', secretOf(item, terminal)],
     ...fieldFacts(item.settings as Item, known),
     ...(sensitiveSettings as string[]).map((name) => [flagOf(name).slice(2).replaceAll('-', ' '), 'set'] as const),
     ['metadata', Object.keys(metadata as Item).length === 0 ? undefined : text(metadata)],
@@ -234,9 +237,17 @@ function describe({ terminal, world }: Session, item: Item, app: string): string
   ])
 }
 
-function secretOf(made: unknown, secrets: readonly Item[], terminal: Session['terminal']): string | undefined {
-  if (made != null) return terminal.style('bold', text(made))
+function secretOf(item: Item, terminal: Session['terminal']): string | undefined {
+  const secrets = item.secrets as Item[]
+  if (item.secret != null) return terminal.style('bold', text(item.secret))
+  if (lacksSecret(item)) return 'not set yet: requests get 503, and the provider sends them again'
   return secrets.length === 0 ? undefined : `set${older(secrets, 'counts', 'count')}`
+}
+
+/** Whether no request can be verified before a secret is set. */
+function lacksSecret({ provider, secrets }: Item): boolean {
+  const name = String(provider)
+  return (secrets as Item[]).length === 0 && isProviderName(name) && providers[name].secret?.required === true
 }
 
 /** The number of older URLs or secrets beside the newest. */
@@ -253,6 +264,12 @@ function nextSteps({ terminal }: Session, app: string, item: Item): string {
   return [
     terminal.style('dim', 'Next:'),
     ...steps.map((step, i) => `  ${i + 1}. ${withoutMarks(step)}`),
+    ...(lacksSecret(item)
+      ? [
+          terminal.style('dim', 'Then set the secret that it shows:'),
+          `  sluice source rotate ${source} --app ${app} --secret SECRET`,
+        ]
+      : []),
     terminal.style('dim', 'Then see its events arrive:'),
     `  sluice listen --source ${source} --app ${app}`,
     terminal.style('dim', 'If none arrives, see the refused requests:'),

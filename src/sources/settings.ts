@@ -93,7 +93,8 @@ function secretProblems(
 ): FieldError[] {
   const wrong = (message: string): FieldError[] => [{ at: ['body', 'secret'], message, type: 'secret' }]
   if (need === undefined) return secrets.length === 0 ? [] : wrong(missingSecret(name))
-  if (secrets.length === 0) return need.required ? wrong(missingSecret(name)) : []
+  // Some providers show their secret only once they know the URL, so it may come later.
+  if (secrets.length === 0) return need.required && need.origin === 'chosen' ? wrong(missingSecret(name)) : []
   if (secrets.length > secretsLimit) return wrong(`may be at most ${secretsLimit} at once`)
   const { least, form } = need
   if (secrets.some((secret) => secret.length < least || secret.length > secretLength || !secret.isWellFormed())) {

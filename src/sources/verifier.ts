@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import { type Arrival, genuine, headerOf, type Judgement, type Proof, refused } from './arrival.ts'
+import { type Arrival, genuine, headerOf, type Judgement, type Proof, refused, type Unavailable } from './arrival.ts'
 import { basicCheck, tokenCheck, type tokenPlaces } from './credentials.ts'
 import { eventValues, GenuineRequest } from './event-values.ts'
 import { metaChallenge } from './handshake.ts'
@@ -60,6 +60,7 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
         return refused('wrong_method', `The source takes ${provider.methods.join(' and ')} alone.`)
       }
       if (method === 'GET') return metaChallenge(arrival, String(settings.verifyToken))
+      if (provider.secret?.required === true && secrets.length === 0) return secretless
       const proof = await prove(arrival, nowMs)
       if (proof.kind !== 'genuine') return proof
       const answer = provider.handshake?.(arrival)
@@ -73,6 +74,13 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
       }
     },
   }
+}
+
+/** The sender tries again later, so that an event from before the secret is set is not lost. */
+const secretless: Unavailable = {
+  kind: 'unavailable',
+  reason: 'The source has no secret yet.',
+  retryAfterSeconds: 60,
 }
 
 const unnamedContent = 'application/octet-stream'

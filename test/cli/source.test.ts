@@ -131,7 +131,6 @@ describe('sources at the command line', () => {
     const { sluice } = place
     const refused = (args: string) => sluice(`source create ${args} --app shop`, 2)
     for (const [args, problem] of [
-      ['stripe', '--secret: is required: Stripe calls it "Signing secret"'],
       ['hmac', '--header: is required (header of the signature)'],
       [
         'hmac --header X-Sig --signed {nope}',

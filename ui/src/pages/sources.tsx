@@ -230,7 +230,6 @@ function sourceSchema(provider: SourceProviderOut): FormSchema {
   const schema = settingsSchema(provider)
   return {
     ...schema,
-    required: [...(schema.required ?? []), ...(isSecretAsked(provider) ? ['secret'] : [])],
     properties: {
       ...schema.properties,
       name: { type: 'string', maxLength: 256, description: `Display name; ${title} by default.` },
@@ -240,14 +239,11 @@ function sourceSchema(provider: SourceProviderOut): FormSchema {
   }
 }
 
-function isSecretAsked({ secret }: SourceProviderOut): boolean {
-  return secret?.origin === 'given' && secret.required
-}
-
 /** The field of a secret, under the name that the provider has for it. */
 export function secretSchema({ secret, title }: SourceProviderOut): FormSchema {
   const chosen = `Shared with ${title}; Sluice makes one when it is empty.`
-  const hint = secret?.origin === 'chosen' ? chosen : `${secret?.name} that ${title} shows. It is stored encrypted.`
+  const given = `${secret?.name} that ${title} shows. If it shows it only with the URL, add it afterwards.`
+  const hint = secret?.origin === 'chosen' ? chosen : given
   return { type: 'string', minLength: secret?.minLength ?? 1, maxLength: 512, description: hint }
 }
 
@@ -284,6 +280,12 @@ export function Setup({
           </li>
         ))}
       </ol>
+      {provider.secret?.required && source.secrets.length === 0 && (
+        <p class="callout" data-tone="wait">
+          The source has no secret yet: requests get 503, and {provider.title} sends them again. Set it with “New
+          secret…” in the menu of the source.
+        </p>
+      )}
       {provider.reference !== null && (
         <p>
           <a class="inline" href={provider.reference} target="_blank" rel="noreferrer">
