@@ -50,17 +50,19 @@ const selectCheckpoints = statement<SignedTrim>(
   `select ${columnsOf<SignedTrim>(checkpointFields)} from audit_checkpoint where from_n > 0 order by from_n`,
   { json: ['signature'] },
 )
+// Trims follow one another, so the newest one ends last: the primary key finds it.
+const newestTrim = '(select to_n from audit_checkpoint where from_n > 0 order by from_n desc limit 1)'
 const insertCheckpoint = statement(
   'insert-audit-checkpoint',
   `insert into audit_checkpoint (${Object.values(checkpointFields).join(', ')})
    select :from_n, :to_n, :previous, :hash, :first_at, :last_at, :at, :signature
-    where cast(:from_n as bigint) = (select coalesce(max(to_n), 0) + 1 from audit_checkpoint)
-      and cast(:to_n as bigint) < (select max(n) from audit)
+    where cast(:from_n as bigint) = coalesce(${newestTrim}, 0) + 1
+      and exists (select 1 from audit where n > cast(:to_n as bigint))
    on conflict do nothing returning from_n`,
 )
 // A range of the primary key from its low end.
 const deleteTrimmed = statement('delete-trimmed-audit', ({ deleteFound }) =>
-  deleteFound('audit', 'n', 'where n <= (select max(to_n) from audit_checkpoint) order by n limit :limit'),
+  deleteFound('audit', 'n', `where n <= ${newestTrim} order by n limit :limit`),
 )
 
 /** The audit log. */
