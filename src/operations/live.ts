@@ -233,7 +233,10 @@ export class Live {
     const standing = await facts.current()
     const counts = standing.storeUp ? await this.#quietly(async () => this.#parts.counts()) : undefined
     if (counts !== undefined) this.#readings.push({ at: clock.steady(), counts })
-    while ((this.#readings[0]?.at ?? 0) < clock.steady() - rateWindowMs) this.#readings.shift()
+    const from = clock.steady() - rateWindowMs
+    for (let [first] = this.#readings; first !== undefined && first.at < from; [first] = this.#readings) {
+      this.#readings.shift()
+    }
     const overview = { standing, perSecond: rateOf(this.#readings), shown, of }
     const frame = this.#frame('overview', this.#out.overview(overview))
     this.#overview = frame

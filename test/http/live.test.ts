@@ -7,6 +7,7 @@ import type { SluiceOptions } from '../../src/index.ts'
 import { fixedCaller } from '../../src/operations/auth.ts'
 import { LiveStream } from '../../src/operations/live-stream.ts'
 import { partsOf } from '../../src/operations/parts.ts'
+import { StoreTrouble } from '../../src/store/store.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { openPlace } from '../e2e/place.ts'
@@ -237,6 +238,25 @@ describe('the live stream', () => {
     assert.equal(parts.live.size, 0)
     await clock.advance(3_600_000)
     assert.equal(calls, 1)
+  })
+
+  test('shows that the store does not answer, also before it ever did', async (t) => {
+    const clock = new VirtualClock()
+    const { context } = await openApi({ clock })
+    await clock.advance(60_000)
+    const condition = async () => {
+      throw new StoreTrouble('the store is away')
+    }
+    const parts = partsOf({ ...context, store: { ...context.store, condition } })
+    const reader = { caller: fixedCaller, endpoint: null, lastEventId: undefined, recheck: async () => {} }
+    const stream = parts.live.open(reader)
+    t.after(() => stream.destroy())
+    let text = ''
+    stream.on('data', (chunk) => {
+      text += chunk
+    })
+    await clock.advance(1)
+    await eventually('the overview', () => text.includes('"storeUp":false'))
   })
 
   test('is no operation of the library, because it has no end', async (t) => {
