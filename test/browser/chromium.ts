@@ -167,10 +167,13 @@ export class BrowserPage {
     const { frameTree } = await this.#send<Tree>('Page.getFrameTree')
     const frameId = frameTree.childFrames?.[0]?.frame.id
     if (frameId === undefined) return ''
-    const world = await this.#send<{ executionContextId: number }>('Page.createIsolatedWorld', { frameId })
+    // A frame that is being loaded answers nothing.
+    const world = await this.#send<{ executionContextId: number } | undefined>('Page.createIsolatedWorld', { frameId })
+    if (world === undefined) return ''
     const expression = "document.body?.innerText ?? ''"
     const params = { expression, contextId: world.executionContextId, returnByValue: true }
-    return String((await this.#send<Evaluated>('Runtime.evaluate', params)).result.value ?? '')
+    const answer = await this.#send<Evaluated | undefined>('Runtime.evaluate', params)
+    return String(answer?.result.value ?? '')
   }
 
   async goto(url: string): Promise<void> {
@@ -199,7 +202,8 @@ export class BrowserPage {
       .find((each) => (each.innerText.trim() === ${JSON.stringify(label)} || each.ariaLabel === ${JSON.stringify(label)})
         && !each.disabled && each.checkVisibility())`
     await this.#until(`${found} !== undefined`, `there is no button "${label}"`)
-    await this.evaluate(`${found}.click()`)
+    // A page that changes by itself may have taken it away; the test then misses what the press would have done.
+    await this.evaluate(`${found}?.click()`)
   }
 
   /** Writes into the field of this name. */

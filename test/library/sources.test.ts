@@ -68,7 +68,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.ok(next !== null && next !== made.secret)
       assert.equal(await sources.rotateSecret('shop', 'repo', { secret, gracePeriodSeconds: 0 }), null)
       assert.deepEqual((await sources.get('shop', made.id)).secrets, [{ expiresAt: null }])
-      await assert.rejects(sources.create('shop', { provider: 'stripe' }), { code: 'validation' })
+      await assert.rejects(sources.create('shop', { provider: 'stripe', secret: '' }), { code: 'validation' })
       await assert.rejects(sources.rotateSecret('shop', other.id), { code: 'validation' })
       await sources.delete('shop', 'repo')
       await assert.rejects(sources.get('shop', 'repo'), { code: 'not_found' })
