@@ -126,12 +126,10 @@ function argumentsOf({ path, parameters }: Operation, values: Values, takesBody:
 function library({ operation, values: { body, contentType }, target }: Request): string | undefined {
   const json = parsed(body, contentType)
   const isStream = 'text/event-stream' in (operation.responses['200']?.content ?? {})
-  if (isStream || (body !== undefined && json === undefined)) return undefined
-  const args = [
-    text(operation.method),
-    text(target.replace(/^\/api\/v1/, '')),
-    ...(json === undefined ? [] : [js(json)]),
-  ]
+  // The library has the operations below /api/v1: webhooks of others, and Svix's paths of sources, arrive over HTTP.
+  const [, path] = /^\/api\/v1(\/.*)$/.exec(target) ?? []
+  if (path === undefined || isStream || (body !== undefined && json === undefined)) return undefined
+  const args = [text(operation.method), text(path), ...(json === undefined ? [] : [js(json)])]
   const takes = operation.responses['204'] === undefined ? 'const answer = ' : ''
   return `import { openSluice } from 'sluice'\n\nconst sluice = await openSluice({ store: 'sqlite:./sluice.db' })\n${takes}await sluice.request(${args.join(', ')})`
 }
