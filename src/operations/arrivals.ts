@@ -131,7 +131,7 @@ export class Arrivals {
     }
   }
 
-  /** What `receive` would decide about a request, without storing anything. */
+  /** The judgement of `receive` about a request. Nothing is stored. */
   async try(source: ArrivingSource, arrival: Arrival): Promise<Judgement> {
     return this.#judge(openSource(source, this.#parts.keySets), arrival)
   }
@@ -234,8 +234,8 @@ export class Arrivals {
     const { key } = open.source
     const now = this.#parts.clock.steady()
     const tokens = 1 + Math.floor(arrival.body.byteLength / bytesPerToken)
-    this.#ofAddress.take(`${key} ${networkOf(address)}`, now, tokens)
-    this.#ofSource.take(String(key), now, tokens)
+    this.#ofAddress.charge(`${key} ${networkOf(address)}`, now, tokens)
+    this.#ofSource.charge(String(key), now, tokens)
     this.#notes.refused(key, code, { reason, arrival, address })
     this.#parts.onArrival?.(open.provider, code)
   }

@@ -20,15 +20,25 @@ export class KeyedRate {
     return Math.max(0, (this.#fullAt.get(key) ?? now) + this.#intervalMs - now - this.#depthMs)
   }
 
-  /** Takes tokens, one by default. The answer is how long to wait for them: 0 while the bucket lasts. */
-  take(key: string, now: SteadyMs, tokens = 1): number {
-    const fullAt = Math.max(this.#fullAt.get(key) ?? now, now) + tokens * this.#intervalMs
+  /** Takes a token. The answer is how long to wait for one: 0 while the bucket lasts. */
+  take(key: string, now: SteadyMs): number {
+    const fullAt = Math.max(this.#fullAt.get(key) ?? now, now) + this.#intervalMs
     const overMs = fullAt - now - this.#depthMs
     if (overMs > 0) return overMs
+    this.#keep(key, fullAt)
+    return 0
+  }
+
+  /** Takes tokens for a cost that is known afterwards. A bucket that lacks them owes them, up to as many as it holds. */
+  charge(key: string, now: SteadyMs, tokens: number): void {
+    const fullAt = Math.max(this.#fullAt.get(key) ?? now, now) + tokens * this.#intervalMs
+    this.#keep(key, Math.min(fullAt, now + 2 * this.#depthMs))
+  }
+
+  #keep(key: string, fullAt: SteadyMs): void {
     this.#fullAt.delete(key)
     this.#fullAt.set(key, fullAt)
     if (this.#fullAt.size > remembered) this.#fullAt.delete(this.#fullAt.keys().next().value as string)
-    return 0
   }
 }
 

@@ -56,7 +56,7 @@ for (const dialect of dialects) {
     const statuses: number[] = []
     await target.measure('forged webhooks', async () => {
       for (let round = 0; round < rounds; round++) {
-        const sent = Array.from({ length: atOnce }, (_, i) => send(i % 2 === 0 ? large : small, 'a wrong secret'))
+        const sent = Array.from({ length: atOnce }, () => send(large, 'a wrong secret'))
         const answers = await Promise.allSettled(sent)
         for (const answer of answers) if (answer.status === 'fulfilled') statuses.push(answer.value.status)
       }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FailureLimit } from '../../src/operations/keyed-rate.ts'
+import { FailureLimit, KeyedRate } from '../../src/operations/keyed-rate.ts'
 
 test('twenty failures may come at once, then one in three seconds, and waiting longer saves up no more than twenty', () => {
   const limit = new FailureLimit()
@@ -39,4 +39,16 @@ test('IPv6 addresses count by their /64, however they are written; those that wr
   for (let i = 0; i < 20; i++) limit.note('::ffff:10.0.0.1', 0)
   assert.equal(limit.note('::ffff:10.0.0.1', 0), 3000)
   assert.equal(limit.note('::ffff:10.0.0.2', 0), 0)
+})
+
+test('costs that are larger than the rest of a bucket empty it, and the debt ends', () => {
+  const rate = new KeyedRate(60, 1000)
+  for (let i = 0; i < 3; i++) rate.charge('a', 0, 16)
+  assert.equal(rate.waitMs('a', 0), 0)
+  rate.charge('a', 0, 16)
+  assert.equal(rate.waitMs('a', 0), 5000)
+  for (let i = 0; i < 1000; i++) rate.charge('a', 0, 16)
+  assert.equal(rate.waitMs('a', 0), 61_000, 'a bucket owes no more than it holds')
+  assert.equal(rate.waitMs('a', 61_000), 0)
+  assert.equal(rate.waitMs('b', 0), 0)
 })
