@@ -42,7 +42,7 @@ export function signedParts(template: string): ({ text: string } | { value: Sign
 }
 
 /** Judges a request by several secrets at once. */
-export type KeyCheck = (arrival: Arrival, keys: readonly KeyObject[], nowMs: number) => Proof
+export type KeyCheck = (arrival: Arrival, keys: readonly KeyObject[], nowMs: number) => Proof | Promise<Proof>
 
 /** Signatures that one header may carry. Providers send one for each secret of a rotation. */
 const entriesLimit = 32
