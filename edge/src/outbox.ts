@@ -42,7 +42,7 @@ interface Item extends Record<string, SqlStorageValue> {
   readonly attempts: number
 }
 
-/** What an outbox knows beside its parcels. It is kept in memory, and written when it changes. */
+/** The state of an outbox beside its parcels. It is kept in memory, and written when it changes. */
 interface Notes {
   route: string
   /** The target gets no parcel before this instant. */

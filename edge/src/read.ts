@@ -28,7 +28,7 @@ export async function readUpTo(stream: ReadableStream | null, limit: number, wit
   }
   const end = await readAll().catch(() => 'broken' as const)
   clearTimeout(timer)
-  // What is not read would keep one of the six connections that a Worker may have.
+  // An unread rest would keep one of the six connections that a Worker may have.
   if (end === 'cut' || end === 'late') void reader?.cancel().catch(() => {})
   const bytes = new Uint8Array(length)
   let at = 0

@@ -8,7 +8,7 @@ export type Claim = 'claimed' | 'handled' | { readonly busyMs: number }
 export interface OnceStore {
   /** Leases the message to the token, unless it is leased or handled. `busyMs` is the rest of the other lease. */
   claim(id: string, token: string, leaseMs: number): Promise<Claim>
-  /** Remembers the message as handled, whoever has the lease by now: its work was done. */
+  /** Remembers the message as handled, also when another receiver has the lease by now: its work was done. */
   complete(id: string, keepMs: number): Promise<void>
   /** Ends the lease, if the token still has it. */
   release(id: string, token: string): Promise<void>

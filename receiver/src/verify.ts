@@ -7,7 +7,7 @@ export const defaultToleranceSeconds = 300
 
 /**
  * Most entries of a signature header that are looked at. Sluice sends up to 11: one per secret that has not expired. Each
- * ed25519 entry costs a hash of the whole body, 10 ms for 2 MiB.
+ * ed25519 entry costs a hash of the whole body, 2 ms for each mebibyte.
  */
 const entriesLimit = 16
 

@@ -2,7 +2,7 @@ import { getAsset, getAssetKeys } from 'node:sea'
 import { Worker, type WorkerOptions } from 'node:worker_threads'
 import type { Folder } from '../../src/assets/folder.ts'
 
-// What src/assets/assets.ts exports, over the assets inside the executable. `npm run build:exe` puts it in its place.
+// The exports of src/assets/assets.ts, over the assets inside the executable. `npm run build:exe` puts it in its place.
 
 export function programFolder(path: string): Folder {
   const names = getAssetKeys().filter((key) => key.startsWith(`${path}/`))

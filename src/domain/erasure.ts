@@ -1,6 +1,6 @@
 import type { EpochMs } from './clock.ts'
 
-/** What becomes of deliveries that wait when their message is erased. */
+/** Treatments of deliveries that wait when their message is erased. */
 export const waitingPolicies = ['cancel', 'deliver-without'] as const
 export type WaitingPolicy = (typeof waitingPolicies)[number]
 

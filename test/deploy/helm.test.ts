@@ -86,7 +86,7 @@ describe('helm', { skip: noHelm }, () => {
   test('passes every setting on, under its variable and with its value', () => {
     const chartSets = ['store', 'listen', 'metricsListen', 'adminKey', 'apiKey', 'encryptionKey']
     const names = settingNames.filter((name) => !chartSets.includes(name))
-    // A number of a values file is a float to Helm, which writes large ones as 5e+07 unless told otherwise.
+    // A number of a values file is a float to Helm, which writes large ones as 5e+07 without a conversion.
     const given = Object.fromEntries(
       names.map((name) => [name, typeof settings[name].fallback === 'number' ? settings[name].fallback : 'x']),
     )

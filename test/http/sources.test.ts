@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { type Api, openApi } from './api.ts'
 
-/** A push of GitHub, byte for byte: its JSON must not be written anew. */
+/** A push of GitHub, byte for byte: its JSON must not be encoded again. */
 const push = Buffer.from('{ "ref":"refs/heads/main",\n "size": 1.0, "id": 12345678901234567890 }')
 const secret = "It's a Secret to Everybody"
 

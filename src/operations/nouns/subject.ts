@@ -32,7 +32,7 @@ const SubjectEraseIn = Type.Object({
   subject,
   waiting: maybe(
     Type.Enum([...waitingPolicies]),
-    'What becomes of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `"[erased]"` in place of every value that the pointers name.',
+    'Treatment of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `"[erased]"` in place of every value that the pointers name.',
   ),
 })
 
@@ -97,7 +97,7 @@ export const ErasureOut = Type.Object({
   id,
   state: Type.Enum([...taskStatuses], { description: 'State of the erasure.' }),
   subject: text('Keyed hash of the subject.'),
-  waiting: Type.Enum([...waitingPolicies], { description: 'What becomes of deliveries that wait.' }),
+  waiting: Type.Enum([...waitingPolicies], { description: 'Treatment of deliveries that wait.' }),
   requestedBy: text('Id of the key that asked.'),
   createdAt,
   scanned: whole('Messages that were looked at so far.'),

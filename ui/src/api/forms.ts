@@ -1137,7 +1137,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           "deliver-without",
           null
         ],
-        "description": "What becomes of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `\"[erased]\"` in place of every value that the pointers name."
+        "description": "Treatment of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `\"[erased]\"` in place of every value that the pointers name."
       }
     }
   }
