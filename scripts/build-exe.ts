@@ -58,7 +58,8 @@ async function bundle(input: string, file: string): Promise<void> {
     platform: 'node',
     // The client of Postgres loads it only where it is installed.
     external: ['pg-native'],
-    resolve: { conditionNames: ['sluice-source', 'node', 'import', 'default'] },
+    // Beside these, `import` and `require` each follow their own condition: a class of pg extends what `require` answers.
+    resolve: { conditionNames: ['sluice-source'] },
     plugins: [
       {
         name: 'assets',

@@ -11,6 +11,8 @@ import { copyContext } from '../deploy/files.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { Receiver } from '../e2e/receiver.ts'
+import { newDatabase } from '../store/postgres-harness.ts'
+import { testEncryptionKey } from '../store/test-vault.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
@@ -135,6 +137,12 @@ describe('the single-file executable, without Node, PATH and environment', { ski
     server.kill('SIGTERM')
     assert.deepEqual(await exited, [0, null])
     assert.match((await command(place, ['migrate', '--store', 'sqlite:x.db'])).stdout, /has schema version \d+/)
+  })
+
+  test('opens a database of Postgres', async (t) => {
+    const line = ['migrate', '--store', await newDatabase()]
+    const { stdout, stderr } = await command(emptyPlace(t), line, { SLUICE_ENCRYPTION_KEY: testEncryptionKey })
+    assert.match(stdout, /has schema version \d+/, stderr)
   })
 
   test('goes on after it was killed', async (t) => {
