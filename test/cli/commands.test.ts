@@ -89,19 +89,25 @@ describe('a start that cannot succeed', () => {
     ],
     [
       'cannot reach its database',
-      'serve',
+      'serve --listen 127.0.0.1:0',
       { SLUICE_STORE: 'postgres://u:hunter2-and-more@127.0.0.1:1/x', SLUICE_ENCRYPTION_KEY: testEncryptionKey },
       1,
       /^Cannot open the store: .*ECONNREFUSED/,
     ],
     [
       'has no key to seal with on Postgres',
-      'serve',
+      'serve --listen 127.0.0.1:0',
       { SLUICE_STORE: 'postgres://u:hunter2-and-more@127.0.0.1:1/x' },
       1,
       /^Cannot open the store: SLUICE_ENCRYPTION_KEY is not set/,
     ],
-    ['cannot write its file', 'serve', { SLUICE_STORE: 'sqlite:/dev/null/x.db' }, 1, /^Cannot open the store: /],
+    [
+      'cannot write its file',
+      'serve --listen 127.0.0.1:0',
+      { SLUICE_STORE: 'sqlite:/dev/null/x.db' },
+      1,
+      /^Cannot open the store: /,
+    ],
   ]
   for (const [name, args, env, code, message] of cases) {
     test(`${name}: one message and exit code ${code}`, async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { main } from './program.ts'
+import { sources } from '../bundle.ts'
 
 /** Prints the URLs of all loaded modules to standard error when the program ends. */
 const recorder = `data:text/javascript,${encodeURIComponent(`
@@ -21,7 +21,7 @@ const heavy = /\/node_modules\/(jose|fastify|@fastify|pg|prom-client|@openteleme
 
 for (const args of ['--version', 'source create --help']) {
   test(`sluice ${args} loads no jose and no part of the server`, async () => {
-    const { stderr } = await promisify(execFile)(process.execPath, ['--import', recorder, main, ...args.split(' ')])
+    const { stderr } = await promisify(execFile)(process.execPath, ['--import', recorder, sources, ...args.split(' ')])
     const modules = JSON.parse(stderr) as string[]
     assert.ok(modules.some((url) => url.endsWith('/src/sources/providers.ts')))
     assert.deepEqual(

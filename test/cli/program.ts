@@ -10,9 +10,10 @@ import { openLog } from '../../src/runtime/log.ts'
 import type { Terminal } from '../../src/runtime/process.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { version } from '../../src/runtime/version.ts'
+import { program } from '../bundle.ts'
 
 /** The program as it is started. */
-export const main = join(import.meta.dirname, '../../src/main.ts')
+export { program as main } from '../bundle.ts'
 
 /** A run of the real program in a directory of its own. */
 export class Run {
@@ -23,7 +24,7 @@ export class Run {
 
   constructor(args: readonly string[], directory: string, env: Record<string, string>, input?: string) {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-    this.child = spawn(process.execPath, [main, ...args], {
+    this.child = spawn(process.execPath, [program, ...args], {
       cwd: directory,
       env: { ...Object.fromEntries(inherited), ...env },
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
+import { program as bundled, sources } from '../bundle.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
 import { atEnd } from './at-end.ts'
 import { deadlineMs } from './eventually.ts'
@@ -20,8 +21,6 @@ export const leaseMs = 1500
  */
 export const longLease = { SLUICE_LEASE: '60s' } as const
 
-const entry = join(import.meta.dirname, '../../src/main.ts')
-
 export interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -31,6 +30,8 @@ export interface Exit {
 export interface ProcessOptions {
   /** Arguments of Node, before the program's own. */
   readonly nodeArguments?: readonly string[]
+  /** Starts the program from its sources: the test looks at the modules that are loaded. */
+  readonly fromSources?: boolean
   /** No file can grow past so many blocks, as on a full disk. */
   readonly fileBlocks?: number
 }
@@ -50,11 +51,11 @@ export class Program {
     command: string,
     store: string,
     settings: Readonly<Record<string, string>>,
-    { nodeArguments = [], fileBlocks }: ProcessOptions = {},
+    { nodeArguments = [], fromSources = false, fileBlocks }: ProcessOptions = {},
   ) {
     const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
     this.command = command
-    const line = [process.execPath, ...nodeArguments, entry, command]
+    const line = [process.execPath, ...nodeArguments, fromSources ? sources : bundled, command]
     const limited = fileBlocks === undefined ? line : ['sh', '-c', `ulimit -f ${fileBlocks}; exec "$@"`, 'sh', ...line]
     this.process = spawn(limited[0] as string, limited.slice(1), {
       // An empty directory, so that no file of settings is found.

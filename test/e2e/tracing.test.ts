@@ -286,8 +286,11 @@ test('a collector that is gone is logged once, and again when it is back', async
   assert.equal(server.logged.match(/could not be exported/g)?.length, 1)
 })
 
-/** Node's arguments that run some code first. */
-const first = (code: string) => ({ nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(code)}`] })
+/** Starts the program from its sources, after some code that follows the modules. */
+const first = (code: string) => ({
+  fromSources: true,
+  nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(code)}`],
+})
 const hooks = "import { registerHooks } from 'node:module'; "
 // The package `api` has only types and empty functions; prom-client depends on it and loads it.
 const reporting = first(

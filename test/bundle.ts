@@ -1,0 +1,55 @@
+import { existsSync, globSync, mkdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** The variable that names the bundle to the tests of a whole run. */
+export const programVariable = 'TESTS_PROGRAM'
+
+/** The program in its sources. Tests that look at the modules it loads start this one. */
+export const sources = join(import.meta.dirname, '../src/main.ts')
+
+/** The program that tests start: the bundle of this run, or the sources where a few files run by themselves. */
+export const program = process.env[programVariable] ?? sources
+
+const dayMs = 86_400_000
+
+/**
+ * Bundles the program and the packages that it needs into a few files below `folder`. The tests start hundreds of servers,
+ * and finding and linking 700 modules took half of the processor time of a start. Names of files contain the hash of their
+ * content, so that runs of other checkouts can share the folder; files that no run has used for a day are removed.
+ */
+export async function bundleProgram(folder: string): Promise<string> {
+  const { rolldown } = await import('rolldown')
+  const build = await rolldown({
+    input: sources,
+    platform: 'node',
+    // The client of Postgres loads it only where it is installed.
+    external: ['pg-native'],
+    resolve: { conditionNames: ['sluice-source'] },
+    plugins: [{ name: 'places', transform: keepPlace }],
+    logLevel: 'silent',
+  })
+  const name = '[name]-[hash].js'
+  const { output } = await build.generate({ format: 'esm', entryFileNames: name, chunkFileNames: name })
+  await build.close()
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n')
+  for (const file of output) writeOnce(join(folder, file.fileName), file.type === 'chunk' ? file.code : file.source)
+  for (const old of globSync('*.js', { cwd: folder }).map((file) => join(folder, file))) {
+    if (statSync(old).mtimeMs < Date.now() - dayMs) rmSync(old, { force: true })
+  }
+  return join(folder, output[0].fileName)
+}
+
+/** Modules find their files beside the sources. */
+function keepPlace(code: string, id: string): string {
+  return code.replaceAll('import.meta.dirname', JSON.stringify(dirname(id)))
+}
+
+/** Another run may read the file at any time, so that it is whole when it appears. */
+function writeOnce(path: string, content: string | Uint8Array): void {
+  const now = new Date()
+  if (existsSync(path)) return utimesSync(path, now, now)
+  const unfinished = `${path}.${process.pid}`
+  writeFileSync(unfinished, content)
+  renameSync(unfinished, path)
+}
