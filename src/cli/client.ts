@@ -206,16 +206,22 @@ export class Client {
     return new ApiProblem(wait === null ? detail : `${detail} Try again in ${wait} s.`, status, code, wait)
   }
 
-  /** The most similar application, when the one in the path does not exist. */
+  /** The application that was meant, or how to create it, when the one in the path does not exist. */
   async #suggestion(path: string): Promise<string> {
     const [, ref = ''] = /^\/app\/([^/]+)/.exec(path) ?? []
     if (ref === '' || this.#parts.suggests === false) return ''
     // The list only feeds the hint, so its errors are ignored: the original error is reported either way.
-    const known = await this.list('/app', {}, pageLimit).catch(() => ({ items: [] }))
+    const known = await this.list('/app', {}, pageLimit).catch(() => undefined)
+    if (known === undefined) return ''
     const names = known.items.flatMap(({ id, uid }) => [id, uid]).filter((name) => typeof name === 'string')
-    if (names.includes(decodeURIComponent(ref))) return ''
-    const meant = nearest(decodeURIComponent(ref), names)
-    return meant === undefined ? '' : ` Did you mean ${meant}?`
+    const asked = decodeURIComponent(ref)
+    if (names.includes(asked)) return ''
+    const [called, other] = known.items.filter(({ name }) => name === asked)
+    if (called !== undefined && other === undefined)
+      return ` Its name is no uid; did you mean ${called.uid ?? called.id}?`
+    const meant = nearest(asked, names)
+    if (meant !== undefined) return ` Did you mean ${meant}?`
+    return /^(?!app_)[\w.-]+$/.test(asked) ? ` Create it: sluice app create NAME --uid ${asked}` : ''
   }
 }
 

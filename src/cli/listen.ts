@@ -85,6 +85,8 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
     eventTypes: options.eventType,
     channels,
     signature: options.profile,
+    // The provider's rules make the event type, so it is shown. Other endpoints get the headers that receivers get.
+    headerTemplates: source === undefined ? undefined : { [typeHeader]: '{eventType}' },
   }
   await client.put(path, { body })
   const { key } = await client.get(`${path}/secret`)
@@ -106,6 +108,9 @@ async function getOrCreateApp(client: Client, app: string): Promise<Item> {
     return client.post('/app', { query: { get_if_exists: true }, body: { name: app, uid: app } })
   }
 }
+
+/** The header that tells a listener at a source the event type. */
+const typeHeader = 'sluice-event-type'
 
 /** The answer to a request whose signature is wrong. */
 const refusedStatus = 401
@@ -206,7 +211,8 @@ class Printer {
     const path = method === 'POST' && url === '/' ? '' : `  ${`${method} ${url}`}`
     const note = again ? terminal.style('dim', '  again') : ''
     const time = terminal.style('dim', `${new Date(now).toISOString().slice(11, 19)}Z`)
-    terminal.print(`${time}  ${verdict}  ${id || '(no webhook-id)'}${path}${note}`)
+    const type = headers[typeHeader] === undefined ? '' : `  ${text(headers[typeHeader])}`
+    terminal.print(`${time}  ${verdict}  ${id || '(no webhook-id)'}${type}${path}${note}`)
     terminal.print(`${indented(contentOf(body))}\n`)
   }
 

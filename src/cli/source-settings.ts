@@ -2,7 +2,7 @@ import type { Field } from '../domain/field.ts'
 import type { Setting } from '../sources/provider.ts'
 import { isProviderName, providerNames, providers } from '../sources/providers.ts'
 import { ApiProblem, type Item } from './client.ts'
-import { flagName, helpOf } from './field-options.ts'
+import { flagName, helpOf, withoutMarks } from './field-options.ts'
 
 /** The settings of all providers. Settings of the same name have one flag, whose help names the providers. */
 export const settings: Readonly<Record<string, Field>> = mergedSettings()
@@ -39,6 +39,14 @@ export function flagOf(name: string): string {
   return flag === undefined ? `settings.${name}` : `--${flagName(flag)}`
 }
 
+/** A step of a provider without Markdown, with flags in place of the fields of the API. */
+export function stepOf(provider: string, step: string): string {
+  const known = settingsOf(provider)
+  return withoutMarks(
+    step.replaceAll(/`(\w+)`/g, (mark, name: string) => (Object.hasOwn(known, name) ? flagOf(name) : mark)),
+  )
+}
+
 /** Waits for an answer. A refusal of the server names the flags in place of the fields of the API. */
 export async function byFlags(provider: string, asked: Promise<Item>): Promise<Item> {
   try {
@@ -47,8 +55,8 @@ export async function byFlags(provider: string, asked: Promise<Item>): Promise<I
     if (!(error instanceof ApiProblem) || error.code !== 'validation') throw error
     const message = error.message
       .replaceAll(/^ {2}- settings\.(\w+): (.*)$/gm, (_line, name: string, problem: string) => {
-        const named = problem.replaceAll(/\b[a-z]+[A-Z]\w*/g, (word) =>
-          Object.hasOwn(settings, word) ? flagOf(word) : word,
+        const named = problem.replaceAll(/\b(?:settings\.)?([a-z]+[A-Z]\w*|(?<=\.)\w+)/g, (word, setting: string) =>
+          Object.hasOwn(settings, setting) ? flagOf(setting) : word,
         )
         return `  - ${flagOf(name)}: ${named}${remedyOf(provider, name, problem)}`
       })

@@ -7,7 +7,7 @@ import { type Item, pathOf } from './client.ts'
 import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, withoutMarks } from './field-options.ts'
-import { byFlags, flagOf, ownSettings, settings, settingsOf } from './source-settings.ts'
+import { byFlags, flagOf, ownSettings, settings, settingsOf, stepOf } from './source-settings.ts'
 import { ago, counted, facts, grouped, instant, nameOf, shorten, table, text } from './table.ts'
 
 const day = 86_400_000
@@ -111,23 +111,24 @@ export function addSource(commands: RemoteCommands): void {
         }
         const { path, item } = await locate(session, ref)
         const now = session.world.clock.now()
-        const until = (what: string, verb: string) =>
-          grace === 0
-            ? `The old ${what} no longer ${verb}.`
-            : `The old ${what} ${verb} until ${moment(now + grace, now)}.`
+        const until = (what: string, verb: string) => {
+          if (what === 'secret' && (item.secrets as Item[]).length === 0) return ''
+          const old = `\nThe old ${what}`
+          return grace === 0 ? `${old} no longer ${verb}.` : `${old} ${verb} until ${moment(now + grace, now)}.`
+        }
         const body = { gracePeriodSeconds: Math.round(grace / 1000) }
         if (secret === undefined && newSecret === undefined) {
           const moved = await session.client.post(`${path}/token/rotate`, { body })
           return session.show(
             moved,
-            ({ url }) => `New URL: ${session.terminal.style('bold', text(url))}\n${until('URL', 'works')}`,
+            ({ url }) => `New URL: ${session.terminal.style('bold', text(url))}${until('URL', 'works')}`,
           )
         }
         const asked = session.client.post(`${path}/secret/rotate`, { body: { ...body, secret } })
         return session.show(await byFlags(text(item.provider), asked), ({ secret: made }) => {
           const head =
-            made === null ? 'The secret is changed.' : `New secret: ${session.terminal.style('bold', text(made))}`
-          return `${head}\n${until('secret', 'counts')}`
+            made === null ? 'The secret is set.' : `New secret: ${session.terminal.style('bold', text(made))}`
+          return `${head}${until('secret', 'counts')}`
         })
       },
     ),
@@ -197,7 +198,8 @@ export async function locate(session: Session, ref: string): Promise<{ app: stri
   }
   const { items } = await client.list('/source', {}, searched)
   const [item, other] = items.filter(({ id, uid }) => id === ref || uid === ref)
-  if (item === undefined) throw new CommandError(`There is no source ${JSON.stringify(ref)}.`, exitCode.notFound)
+  if (item === undefined)
+    throw new CommandError(`There is no source ${JSON.stringify(ref)}. See: sluice source list`, exitCode.notFound)
   if (other !== undefined) {
     throw new CommandError(`Several applications have a source ${ref}; add --app.`, exitCode.misused)
   }
@@ -205,9 +207,11 @@ export async function locate(session: Session, ref: string): Promise<{ app: stri
   return { app, path: pathOf('app', app, 'source', text(item.id)), item }
 }
 
-function stateOf({ disabled, damaged, arrivals }: Item, now: number): string {
+function stateOf(item: Item, now: number): string {
+  const { disabled, damaged, arrivals } = item
   if (damaged === true) return 'damaged'
   if (disabled === true) return 'disabled'
+  if (lacksSecret(item)) return 'no secret yet'
   const { acceptedAt, refusedAt, refusedInRow, refusedCode } = arrivals as Item
   if (Number(refusedInRow) > 0) return `refusing: ${text(refusedCode)}, ${ago(refusedAt, now)}`
   return acceptedAt === null ? 'nothing arrived' : `ok, ${ago(acceptedAt, now)}`
@@ -240,7 +244,7 @@ function describe({ terminal, world }: Session, item: Item, app: string): string
 function secretOf(item: Item, terminal: Session['terminal']): string | undefined {
   const secrets = item.secrets as Item[]
   if (item.secret != null) return terminal.style('bold', text(item.secret))
-  if (lacksSecret(item)) return 'not set yet: requests get 503, and the provider sends them again'
+  if (lacksSecret(item)) return 'not set yet: requests get 503 until it is'
   return secrets.length === 0 ? undefined : `set${older(secrets, 'counts', 'count')}`
 }
 
@@ -263,10 +267,10 @@ function nextSteps({ terminal }: Session, app: string, item: Item): string {
   const source = nameOf(item)
   return [
     terminal.style('dim', 'Next:'),
-    ...steps.map((step, i) => `  ${i + 1}. ${withoutMarks(step)}`),
+    ...steps.map((step, i) => `  ${i + 1}. ${stepOf(provider, step)}`),
     ...(lacksSecret(item)
       ? [
-          terminal.style('dim', 'Then set the secret that it shows:'),
+          terminal.style('dim', 'As soon as you have the secret, set it:'),
           `  sluice source rotate ${source} --app ${app} --secret SECRET`,
         ]
       : []),

@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import type { Source } from '../domain/source.ts'
 import type { Arrival } from '../sources/arrival.ts'
 import type { ArrivalCount, NewSample } from '../store/sources.ts'
 import type { Store } from '../store/store.ts'
@@ -30,6 +31,7 @@ interface Noted {
 
 /** A refused request as far as it is sampled. */
 export interface Refused {
+  readonly source: Pick<Source, 'provider' | 'settings'>
   readonly reason: string
   readonly arrival: Arrival
   readonly address: string
@@ -112,17 +114,17 @@ export class ArrivalNotes {
   }
 }
 
-function sampleOf(source: number, code: string, { reason, arrival, address }: Refused): NewSample {
+function sampleOf(key: number, code: string, { source, reason, arrival, address }: Refused): NewSample {
   const { method, url, headers, body } = arrival
   const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : ''
   return {
-    source,
+    source: key,
     code,
     reason: reason.slice(0, textLength),
     method,
     query: sampledQuery(query),
     address,
-    headers: sampledHeaders(headers),
+    headers: sampledHeaders(headers, source),
     // A copy: the body may be a small part of a buffer that was read from a socket, all of which would stay in memory.
     body: new Uint8Array(body.subarray(0, sampleBytes)),
     bytes: body.byteLength,

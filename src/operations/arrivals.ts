@@ -231,12 +231,13 @@ export class Arrivals {
     address: string,
     { code, reason }: Extract<Judgement, { kind: 'refused' }>,
   ): void {
-    const { key } = open.source
+    const { source } = open
+    const { key } = source
     const now = this.#parts.clock.steady()
     const tokens = 1 + Math.floor(arrival.body.byteLength / bytesPerToken)
     this.#ofAddress.charge(`${key} ${networkOf(address)}`, now, tokens)
     this.#ofSource.charge(String(key), now, tokens)
-    this.#notes.refused(key, code, { reason, arrival, address })
+    this.#notes.refused(key, code, { source, reason, arrival, address })
     this.#parts.onArrival?.(open.provider, code)
   }
 

@@ -1,6 +1,11 @@
 import type { Source } from '../domain/source.ts'
 import type { Arrival } from '../sources/arrival.ts'
+import { isProviderName } from '../sources/providers.ts'
+import { proofHeader } from '../sources/settings.ts'
 import { isHeaderName, isSendable, isSensitiveHeader } from '../wire/headers.ts'
+
+/** A source as far as the name of the header goes that proves its sender. */
+type NamedProof = Pick<Source, 'provider' | 'settings'>
 
 const headersLimit = 64
 const headersBytesLimit = 8192
@@ -21,9 +26,9 @@ function isSecret(name: string): boolean {
  */
 export function arrivedHeaders(
   headers: Arrival['headers'],
-  { provider, settings }: Pick<Source, 'provider' | 'settings'>,
+  source: NamedProof,
 ): Readonly<Record<string, string>> | null {
-  const secret = secretName(provider, settings)
+  const secret = source.provider === 'hmac' ? undefined : proofOf(source)
   const kept: [string, string][] = []
   let bytes = 0
   for (const [name, value] of Object.entries(headers)) {
@@ -37,12 +42,13 @@ export function arrivedHeaders(
 }
 
 /** The headers of a refused arrival, for its operator. Values of secrets and signatures are left out. */
-export function sampledHeaders(headers: Arrival['headers']): Readonly<Record<string, string>> {
+export function sampledHeaders(headers: Arrival['headers'], source: NamedProof): Readonly<Record<string, string>> {
+  const proof = proofOf(source)
   const kept: [string, string][] = []
   let bytes = 0
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value !== 'string' || !isHeaderName(name)) continue
-    const shown = isSensitiveHeader(name) ? '***' : value.slice(0, 256)
+    const shown = isSensitiveHeader(name) || name === proof ? '***' : value.slice(0, 256)
     bytes += name.length + shown.length
     if (kept.length === headersLimit || bytes > headersBytesLimit / 2) break
     kept.push([name, shown])
@@ -50,8 +56,7 @@ export function sampledHeaders(headers: Arrival['headers']): Readonly<Record<str
   return Object.fromEntries(kept)
 }
 
-/** The header that carries a secret of the source itself, whatever it is called. */
-function secretName(provider: string, { name, header }: Source['settings']): string | undefined {
-  const carrier = provider === 'token' ? name : provider === 'jwt' ? header : undefined
-  return typeof carrier === 'string' ? carrier.toLowerCase() : undefined
+/** The header that carries the token or the signature, where the source itself gives its name. */
+function proofOf({ provider, settings }: NamedProof): string | undefined {
+  return isProviderName(provider) ? proofHeader(provider, settings) : undefined
 }

@@ -23,11 +23,15 @@ export const tokenPlaces = ['header', 'query'] as const
 /** A token in a header or in the query. The secret is the token. */
 export function tokenCheck(place: (typeof tokenPlaces)[number], name: string, prefix: string): TextCheck {
   const where = place === 'header' ? `header ${name}` : `parameter ${name} of the URL`
+  // Most senders put the word in front of a token there, whether or not they say so.
+  const optional =
+    place === 'header' && prefix === '' && name.toLowerCase() === 'authorization' ? /^bearer +/i : undefined
   return (arrival, secrets) => {
     const found = place === 'header' ? headerOf(arrival, name.toLowerCase()) : parameterOf(arrival, name)
     if (found === undefined) return refused('not_signed', `The ${where} is missing.`)
     const token = found.slice(prefix.length).trimStart()
-    return found.startsWith(prefix) && isOneOf(secrets, token)
+    const isKnown = isOneOf(secrets, token) || (optional !== undefined && isOneOf(secrets, found.replace(optional, '')))
+    return found.startsWith(prefix) && isKnown
       ? genuine
       : refused('wrong_signature', `The ${where} has no token of the source.`)
   }

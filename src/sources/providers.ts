@@ -344,13 +344,14 @@ const table = {
         kind: text(1, 256),
         fallback: 'authorization',
         flag: '--token-name <NAME>',
-        description: 'Name of the header or the parameter; `authorization` by default.',
+        description:
+          'Name of the header or the parameter; `authorization` by default, where `Bearer` in front of the token is allowed.',
       },
       prefix: {
         kind: text(undefined, 64),
         fallback: '',
         flag: '--prefix <TEXT>',
-        description: 'Text in front of the token, such as `Bearer`. Spaces behind it do not count.',
+        description: 'Text in front of the token, such as `Token`. Spaces behind it do not count.',
       },
     },
     eventType: ['{header:x-gitlab-event}', '{/type}', '{/event}', '{/eventType}'],
@@ -358,7 +359,7 @@ const table = {
     replayWindowSeconds: day,
     steps: [
       'Add the URL at the sender and set the token there.',
-      'GitLab: **Settings › Webhooks**, the token as **Secret token**, and `tokenName` = `X-Gitlab-Token` here.',
+      'GitLab: **Settings › Webhooks**, the token as **Secret token**, and `tokenName` is `X-Gitlab-Token`.',
     ],
   }),
   none: provider({
@@ -369,9 +370,9 @@ const table = {
         kind: boolean,
         fallback: false,
         required: true,
-        flag: '--accept-unsigned <SWITCH>',
+        flag: '--accept-unsigned',
         description: 'Must be true: everybody who knows the URL can send events.',
-        help: 'must be on: everybody who knows the URL can send events',
+        help: 'everybody who knows the URL can send events',
       },
     },
     eventType: usualTypes,

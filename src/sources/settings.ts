@@ -25,6 +25,16 @@ export function completed(name: ProviderName, given: Settings): Settings {
   return Object.fromEntries(entries)
 }
 
+/**
+ * The header that carries the proof of the sender, where a setting gives its name, in lower case. Its value is a secret: a
+ * token, a JWT or a signature.
+ */
+export function proofHeader(name: ProviderName, given: Settings): string | undefined {
+  const { header, tokenPlace, tokenName } = completed(name, given)
+  const named = tokenPlace === 'header' ? tokenName : header
+  return typeof named === 'string' ? named.toLowerCase() : undefined
+}
+
 /** All problems of a source's settings; none when a verifier can be opened with them. Null is no value. */
 export function settingsProblems(name: ProviderName, given: Settings, secrets: readonly string[]): FieldError[] {
   const { settings, secret } = providers[name]
@@ -162,7 +172,7 @@ function wholeProblems(name: ProviderName, settings: Settings, secrets: number):
 
 function jwtProblems(settings: Settings, has: (key: string) => boolean, secrets: number): FieldError[] {
   const ways = Number(has('jwksUrl')) + Number(has('keys')) + Number(secrets > 0)
-  if (ways !== 1) return [problem('jwksUrl', 'give one of jwksUrl, keys and a secret', 'setting')]
+  if (ways !== 1) return [problem('jwksUrl', 'give one of settings.jwksUrl, settings.keys and a secret', 'setting')]
   if (has('jwksUrl')) {
     const url = String(settings.jwksUrl)
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {

@@ -98,10 +98,12 @@ describe('sources at the command line', () => {
       await sluice('source rotate turned --grace 0s'),
     )
     await eventually('the old URLs end', async () => (await statusOf(push(next, '{}'))) === 404)
-    assert.match(
-      await sluice('source rotate turned --secret other-one'),
-      /^The secret is changed\.\nThe old secret counts/,
-    )
+    assert.match(await sluice('source rotate turned --secret other-one'), /^The secret is set\.\nThe old secret counts/)
+    const late = await sluice('source create twilio --app shop --uid late')
+    assert.match(late, /^secret +not set yet: requests get 503 until it is\nstate +no secret yet$/m)
+    assert.match(late, /^As soon as you have the secret, set it:\n {2}sluice source rotate late --app shop --secret/m)
+    assert.equal(await sluice('source rotate late --secret first-one'), 'The secret is set.\n', 'no older one counts')
+    assert.match(await sluice('source create token --app shop'), /and --token-name is X-Gitlab-Token\.$/m)
     assert.match(await sluice('source show turned'), /^secret +set \(1 older one still counts\)$/m)
     const made = /^New secret: ([0-9a-f]{64})\nThe old secret no longer counts\.$/m.exec(
       await sluice('source rotate turned --new-secret --grace 0s'),
@@ -120,7 +122,7 @@ describe('sources at the command line', () => {
     assert.equal(await statusOf(push(url, '{}')), 202)
     assert.match(await sluice('source delete gone'), /^Deleted source gone\. Its messages are kept\.$/m)
     await eventually('it is closed', async () => (await statusOf(push(url, '{}'))) === 404)
-    assert.equal(await sluice('source show gone', 4), 'There is no source "gone".\n')
+    assert.equal(await sluice('source show gone', 4), 'There is no source "gone". See: sluice source list\n')
     await place.sluice('app create Other --uid other')
     for (const app of ['shop', 'other']) await sluice(`source create github --app ${app} --uid twin`)
     assert.match(await sluice('source show twin', 2), /Several applications have a source twin; add --app\./)
@@ -140,8 +142,8 @@ describe('sources at the command line', () => {
         'hmac --header X-Sig --signed {timestamp}.{body}',
         '--timestamp-header: belongs to {timestamp} in signed: give both or none',
       ],
-      ['none', '--accept-unsigned: is required (must be on: everybody who knows the URL can send events)'],
-      ['jwt', '--jwks-url: give one of --jwks-url, keys and a secret'],
+      ['none', '--accept-unsigned: is required (everybody who knows the URL can send events)'],
+      ['jwt', '--jwks-url: give one of --jwks-url, --keys and a secret'],
       ['github --username me', '--username: is no setting of github (basic: user name, without a colon)'],
     ] as const) {
       assert.equal(await refused(args), `Invalid request:\n  - ${problem}\n`)
@@ -150,7 +152,16 @@ describe('sources at the command line', () => {
     assert.match(await refused('githup'), /^There is no provider "githup"\. Did you mean github\?$/m)
     assert.match(await refused('nonsense'), /^There is no provider "nonsense"\. Providers: github, stripe, /m)
     assert.match(await sluice('source create github', 2), /^Name the application: --app APP\.$/m)
-    assert.match(await sluice('source create github --app nobody', 4), /^There is no application "nobody"\./)
+    assert.match(
+      await sluice('source create github --app nobody', 4),
+      /^There is no application "nobody"\. Create it: sluice app create NAME --uid nobody$/m,
+    )
+    const { id } = await place.json<{ id: string }>('app create Unnamed')
+    assert.match(
+      await sluice('source create github --app Unnamed', 4),
+      new RegExp(`^There is no application "Unnamed"\\. Its name is no uid; did you mean ${id}\\?$`, 'm'),
+    )
+    await sluice('source create none --accept-unsigned --app shop')
     await sluice(`source create twilio --app shop --uid calls --secret token`)
     assert.match(
       await sluice('source rotate calls --new-secret', 2),
@@ -179,11 +190,16 @@ describe('sources at the command line', () => {
     assert.equal(await statusOf(push(url, '{}', 'another secret')), 401)
     const answer = await push(url, '{"ref":"main","size":1.0}')
     const { id } = (await answer.json()) as { id: string }
-    await listener.says(new RegExp(`✓ verified {2}${id}\\n {10}\\{\\n {12}"ref": "main",\\n {12}"size": 1\\.0\\n`))
+    await listener.says(
+      new RegExp(`✓ verified {2}${id} {2}push\\n {10}\\{\\n {12}"ref": "main",\\n {12}"size": 1\\.0\\n`),
+    )
     listener.child.kill('SIGINT')
     assert.equal(await listener.ended, 0)
     assert.match(listener.out, /\n1 request, 1 verified\.\n$/)
     assert.match(await sluice('endpoint list shop'), /^No endpoints\./)
-    assert.match(await sluice('listen --source nobody --port 0', 4), /^There is no source "nobody"\.$/m)
+    assert.match(
+      await sluice('listen --source nobody --port 0', 4),
+      /^There is no source "nobody"\. See: sluice source list$/m,
+    )
   })
 })

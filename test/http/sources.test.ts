@@ -112,6 +112,31 @@ describe('sources', () => {
     )
   })
 
+  test('a token, a JWT or a signature in a header of any name is neither sampled nor kept with a message', async () => {
+    const [token, jwt] = ['a-token-of-a-source-canary', 'a.jwt.canary']
+    const named = await create({ provider: 'token', secret: token, settings: { tokenName: 'X-Badge' } })
+    const forged = [
+      [named, 'x-badge', `${token}x`],
+      [await create({ provider: 'jwt', secret: 's'.repeat(32), settings: { header: 'X-Pass' } }), 'x-pass', jwt],
+      [await create({ provider: 'hmac', settings: { header: 'X-Seal' } }), 'x-seal', 'canary'],
+    ] as const
+    for (const [source, header, value] of forged) {
+      assert.equal((await api.ask('POST', source.path, push, { authorization: '', [header]: value })).status, 401)
+    }
+    for (const [source, header] of forged) {
+      const { data } = await noted(source.id)
+      assert.equal(data[0].headers[header], '***')
+      assert.doesNotMatch(JSON.stringify(data[0].headers), /canary/)
+    }
+    const { json } = await api.ask('POST', named.path, push, { authorization: '', 'x-badge': token, 'x-other': 'kept' })
+    const message = await api.store.findMessage((await application()).key, json.id)
+    const [outgoing] = await api.store.loadMessages([message?.key ?? 0])
+    assert.deepEqual(
+      [outgoing?.arrivedHeaders?.['x-other'], outgoing?.arrivedHeaders?.['x-badge']],
+      ['kept', undefined],
+    )
+  })
+
   /** The samples of a source, once they are written. */
   const noted = async (source: string) => {
     for (;;) {

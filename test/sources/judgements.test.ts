@@ -179,7 +179,7 @@ describe('settings', () => {
     assert.match(problems('hmac', { header: 'x', signed: '{id}{body}' })[0] ?? '', /^idHeader belongs/)
     assert.deepEqual(problems('basic', { username: 'a:b' }), ['username must not contain a colon'])
     assert.deepEqual(problems('token', { tokenName: 'a b' }), ['tokenName must be the name of a header'])
-    assert.deepEqual(problems('jwt', {}), ['jwksUrl give one of jwksUrl, keys and a secret'])
+    assert.deepEqual(problems('jwt', {}), ['jwksUrl give one of settings.jwksUrl, settings.keys and a secret'])
     assert.deepEqual(problems('jwt', { jwksUrl: 'file:///etc/passwd' }), ['jwksUrl must be an http or https URL'])
     assert.deepEqual(problems('jwt', { keys: '{}' }), ['keys must be a JWKS with a public key: {"keys": [{"kty": …}]}'])
     assert.match(
@@ -310,6 +310,16 @@ describe('credentials', () => {
       assert.equal(await code(`Bearer ${secret}`), 'event')
       assert.equal(await code(secret), 'wrong_signature')
       assert.equal(await code(`Basic ${secret}`), 'wrong_signature')
+    }
+    const plain = verifierOf('token', { secret })
+    for (const [authorization, code] of [
+      [secret, 'event'],
+      [`Bearer ${secret}`, 'event'],
+      [`bearer  ${secret}`, 'event'],
+      [`Basic ${secret}`, 'wrong_signature'],
+      [`Bearer Bearer ${secret}`, 'wrong_signature'],
+    ] as const) {
+      assert.equal(codeOf(await plain.judge(arrivalOf({ headers: { authorization } }), now)), code, authorization)
     }
     const query = verifierOf('token', { secret, settings: { tokenPlace: 'query', tokenName: 'key' } })
     const inQuery = async (text: string) =>

@@ -282,8 +282,7 @@ export function Setup({
       </ol>
       {provider.secret?.required && source.secrets.length === 0 && (
         <p class="callout" data-tone="wait">
-          The source has no secret yet: requests get 503, and {provider.title} sends them again. Set it with “New
-          secret…” in the menu of the source.
+          The source has no secret yet: requests get 503 until you set it with “New secret…” in the menu of the source.
         </p>
       )}
       {provider.reference !== null && (
