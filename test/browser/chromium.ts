@@ -159,6 +159,19 @@ export class BrowserPage {
       violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary) })))`)
   }
 
+  /** A page that scrolls sideways, and rows of tables whose cells wrap. */
+  async layoutProblems(): Promise<unknown> {
+    return this.evaluate(`(({ scrollWidth, clientWidth }) => {
+      const middles = (row) => [...row.children].map((cell) => cell.getBoundingClientRect())
+        .filter(({ width }) => width > 0).map(({ top, bottom }) => (top + bottom) / 2)
+      const wraps = (row) => Math.max(...middles(row)) - Math.min(...middles(row)) > 8
+      return [
+        ...(scrollWidth > clientWidth ? ['The page scrolls sideways.'] : []),
+        ...[...document.querySelectorAll('.tr')].filter(wraps).map((row) => 'The cells of a row wrap: ' + row.innerText),
+      ]
+    })(document.documentElement)`)
+  }
+
   /** The text of the first frame within the page; empty when the browser shows nothing in it. */
   async frameText(): Promise<string> {
     type Tree = {

@@ -5,7 +5,7 @@ import { openWorld, skip } from './dashboard.ts'
 
 describe('erasing a person in the dashboard', { skip }, () => {
   test('the menu of an application erases a person and shows the report', async (t) => {
-    const { signedIn, app, ask } = await openWorld(t)
+    const { url, signedIn, app, message, ask } = await openWorld(t)
     await ask('PATCH', '/app/acme', { subjectPointers: ['/views'] })
     const page = await signedIn(`/app/${app.id}`)
     await page.sees('Erasures')
@@ -24,6 +24,9 @@ describe('erasing a person in the dashboard', { skip }, () => {
     const rows = String(await page.evaluate('document.querySelector("[role=table]").innerText'))
     assert.match(rows, /Finished/)
     assert.doesNotMatch(rows, /\b1\.0\b/, 'the person is shown as a hash')
+    await page.goto(`${url}/app/${app.id}/msg/${message.id}`)
+    await page.sees('The payload was erased or has expired.')
+    await page.seesNot('Resend')
     assert.deepEqual(page.complaints, [])
   })
 })

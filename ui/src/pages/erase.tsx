@@ -28,6 +28,7 @@ export function ErasePerson({ app, onClose }: { app: string; onClose(): void }) 
         schema={forms.SubjectEraseIn}
         groups={[{ fields: ['subject', 'waiting'] }]}
         action="Erase for good"
+        kind="danger"
         onCancel={onClose}
         onSave={async (body) => {
           await call('POST /app/{app_id}/subject/erase', { path: { app_id: app }, body: body as SubjectEraseIn })

@@ -121,7 +121,10 @@ interface MessagePath {
   readonly msg_id: string
 }
 
-/** A message with its payload as the text that was published. */
+/** The payload of a message whose content is gone. */
+const erased = '{"expired":true}'
+
+/** A message with its payload as the text that was published; undefined when it is erased. */
 function useMessage(at: MessagePath): { data?: MessageOut; payload: string | undefined; error?: ApiError } {
   const [state, setState] = useState<{ data?: MessageOut; payload: string | undefined; error?: ApiError }>({
     payload: undefined,
@@ -130,7 +133,8 @@ function useMessage(at: MessagePath): { data?: MessageOut; payload: string | und
     send('GET /app/{app_id}/msg/{msg_id}', { path: at, query: { with_content: true } })
       .then((response) => response.text())
       .then((text) => {
-        const payload = rawField(text, 'payload')
+        const raw = rawField(text, 'payload')
+        const payload = raw === erased ? undefined : raw
         setState({ data: JSON.parse(text) as MessageOut, payload })
       })
       .catch((error: unknown) => setState({ payload: undefined, error: toApiError(error) }))
@@ -178,7 +182,7 @@ function Destination({ at, href, message, payload, endpoint, attempts, onShow, o
               curl
             </Button>
           )}
-          {maySendAgain() && !endpoint.deleted && (
+          {maySendAgain() && !endpoint.deleted && payload !== undefined && (
             <Button
               icon="refresh"
               onPress={async () => {

@@ -30,6 +30,7 @@ type Shown = 'change' | 'url' | 'secret'
 export function SourcePage({ params }: { params: Params }) {
   const at: At = { app_id: params.app ?? '', source_id: params.source ?? '' }
   const source = useAsk('GET /app/{app_id}/source/{source_id}', { path: at }, 3000)
+  const app = useAsk('GET /app/{app_id}', { path: at })
   const providers = useProviders()
   const [shown, setShown] = useState<Shown>()
   const { data } = source
@@ -56,9 +57,9 @@ export function SourcePage({ params }: { params: Params }) {
       title={data.name}
       up={[
         ['Sources', '/sources'],
-        [at.app_id, `/app/${at.app_id}`],
+        [app.data?.name ?? at.app_id, `/app/${at.app_id}`],
       ]}
-      note={<Pill state={stateOf(data)} />}
+      note={<Pill state={stateOf(data, provider)} />}
       actions={
         isAdmin() && (
           <>

@@ -36,7 +36,11 @@ export function SourcesPage() {
       ),
     },
     { name: 'Application', width: 'minmax(0, 1fr)', narrow: 'hide', cell: ({ appUid, appId }) => appUid ?? appId },
-    { name: 'State', width: '110px', cell: (source) => <Pill state={stateOf(source)} /> },
+    {
+      name: 'State',
+      width: '110px',
+      cell: (source) => <Pill state={stateOf(source, providers.get(source.provider))} />,
+    },
     {
       name: 'Accepted',
       width: '90px',
@@ -49,6 +53,7 @@ export function SourcesPage() {
       name: 'Last event',
       width: '96px',
       align: 'end',
+      narrow: 'hide',
       cell: ({ arrivals }) => <Ago at={arrivals.acceptedAt} none="never" />,
     },
   ]
@@ -101,10 +106,12 @@ export function useProviders(): ReadonlyMap<string, SourceProviderOut> {
   return new Map(data?.data.map((provider) => [provider.name, provider]))
 }
 
-/** A source that refused its last arrivals, and accepted none after them, asks for attention. */
-export function stateOf({ disabled, damaged, arrivals }: SourceOut): string {
+/** A source without its secret, or one that refused its last arrivals and accepted none after them, asks for attention. */
+export function stateOf(source: SourceOut, provider: SourceProviderOut | undefined): string {
+  const { disabled, damaged, secrets, arrivals } = source
   if (damaged) return 'failed'
   if (disabled) return 'disabled'
+  if (provider?.secret?.required && secrets.length === 0) return 'no_secret'
   return arrivals.refusedInRow > 0 ? 'refusing' : 'active'
 }
 

@@ -91,7 +91,7 @@ export function Chart({ title, times, series, format, steps, height = 168 }: Cha
             label: each.name,
             stroke: colour(each.colour),
             width: 1.5,
-            points: { show: false },
+            points: { show: false, size: 4, fill: colour(each.colour), filter: alonePoints },
             ...(each.dashed && { dash: [4, 3] }),
             ...(each.area && { fill: `color-mix(in srgb, ${colour(each.colour)} 12%, transparent)` }),
           })),
@@ -131,6 +131,12 @@ export function Chart({ title, times, series, format, steps, height = 168 }: Cha
       <div ref={place} class="plot" role="img" aria-label={`${title} over time`} style={{ height: `${height}px` }} />
     </figure>
   )
+}
+
+/** The points that no line shows, because both neighbours are missing. */
+function alonePoints(plot: uPlot, index: number): number[] {
+  const values = plot.data[index] ?? []
+  return [...values.keys()].filter((i) => values[i] != null && values[i - 1] == null && values[i + 1] == null)
 }
 
 function dataOf(times: readonly number[], series: readonly Series[]): uPlot.AlignedData {

@@ -41,13 +41,15 @@ interface FormProps {
   /** Fields side by side, for many of them. */
   readonly layout?: 'grid'
   readonly action: string
+  /** A danger cannot be undone. */
+  readonly kind?: 'primary' | 'danger'
   onSave(values: Values): Promise<unknown>
   onCancel?(): void
 }
 
 /** A form whose fields, hints and checks follow from the schema of a request body. */
 export function Form(props: FormProps) {
-  const { schema, groups, values = {}, changesOnly, within, layout, action, onSave, onCancel } = props
+  const { schema, groups, values = {}, changesOnly, within, layout, action, kind = 'primary', onSave, onCancel } = props
   const [problems, setProblems] = useState<Readonly<Record<string, string>>>({})
   const [failure, setFailure] = useState('')
   const form = useRef<HTMLFormElement>(null)
@@ -110,17 +112,11 @@ export function Form(props: FormProps) {
       </div>
       <footer>
         {onCancel && <Button onPress={onCancel}>Cancel</Button>}
-        <SaveButton label={action} />
+        <Button type="submit" kind={kind}>
+          {action}
+        </Button>
       </footer>
     </form>
-  )
-}
-
-function SaveButton({ label }: { label: string }) {
-  return (
-    <Button type="submit" kind="primary">
-      {label}
-    </Button>
   )
 }
 

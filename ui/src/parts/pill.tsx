@@ -36,6 +36,7 @@ const tones: Readonly<Record<string, Tone>> = {
   left: 'quiet',
   // Sources.
   refusing: 'wait',
+  no_secret: 'wait',
   // Findings and alerts.
   firing: 'bad',
   resolved: 'good',

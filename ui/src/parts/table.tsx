@@ -8,8 +8,8 @@ export interface Column<Row> {
   /** A track of the grid, such as `120px` or `minmax(0, 2fr)`. */
   readonly width: string
   readonly align?: 'end'
-  /** On a narrow screen it is left out, or stands below the first one. */
-  readonly narrow?: 'hide' | 'below'
+  /** On a narrow screen it is left out. */
+  readonly narrow?: 'hide'
   cell(row: Row): ComponentChildren
   /** Given when the rows can be sorted by it. */
   readonly sort?: string
@@ -63,7 +63,13 @@ export function Table<Row>(props: TableProps<Row>) {
 
   if (rows.length === 0) return isLoading ? <div class="loading" aria-busy="true" /> : (empty ?? null)
 
-  const tracks = `${onSelect === undefined ? '' : '36px '}${columns.map(({ width }) => width).join(' ')}`
+  const tracks = {
+    '--tracks': tracksOf(columns, onSelect && '36px'),
+    '--narrow-tracks': tracksOf(
+      columns.filter(({ narrow }) => narrow === undefined),
+      onSelect && '28px',
+    ),
+  }
   const shown = rows.slice(from, Math.min(to, rows.length))
   const allSelected = selected !== undefined && rows.every((row) => selected.has(keyOf(row)))
   const toggle = (key: string) => {
@@ -74,7 +80,7 @@ export function Table<Row>(props: TableProps<Row>) {
 
   return (
     <div class="table" role="table" aria-label={label} aria-rowcount={rows.length + 1} onKeyDown={moveBetweenRows}>
-      <div class="tr th" role="row" aria-rowindex={1} style={{ '--tracks': tracks }}>
+      <div class="tr th" role="row" aria-rowindex={1} style={tracks}>
         {onSelect !== undefined && (
           <span role="columnheader" class="check">
             <input
@@ -115,7 +121,7 @@ export function Table<Row>(props: TableProps<Row>) {
               class={href === undefined ? 'tr' : 'tr link'}
               role="row"
               aria-rowindex={from + i + 2}
-              style={{ '--tracks': tracks, top: `${(from + i) * rowHeight}px`, height: `${rowHeight}px` }}
+              style={{ ...tracks, top: `${(from + i) * rowHeight}px`, height: `${rowHeight}px` }}
               onClick={(event) => {
                 if (href === undefined || (event.target as Element).closest('a,button,input,label')) return
                 if (getSelection()?.isCollapsed !== false) navigate(href)
@@ -142,6 +148,10 @@ export function Table<Row>(props: TableProps<Row>) {
       </div>
     </div>
   )
+}
+
+function tracksOf(columns: readonly { readonly width: string }[], check: string | undefined): string {
+  return [...(check === undefined ? [] : [check]), ...columns.map(({ width }) => width)].join(' ')
 }
 
 function moveBetweenRows(event: KeyboardEvent): void {
