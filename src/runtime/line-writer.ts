@@ -105,9 +105,13 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4))
 /**
  * A non-blocking descriptor for the same file. It is a new open file where possible, because the flag belongs to the open
  * file, which other processes may share: a shell would find its terminal changed. Sockets cannot be opened a second time;
- * for them libuv sets the flag on the existing descriptor.
+ * for them libuv sets the flag on the existing descriptor. A regular file has no reader that could stall, and its descriptor
+ * is taken as it is: after `> log 2>&1` the two streams share one position, and a second open file would have its own, so
+ * that lines of one stream overwrote lines of the other.
  */
 function openNonBlocking(fd: 1 | 2): number {
+  const kind = fstatSync(fd)
+  if (kind.isFile()) return fd
   try {
     return openSync(
       `/proc/self/fd/${fd}`,
@@ -117,7 +121,6 @@ function openNonBlocking(fd: 1 | 2): number {
     if (!['ENXIO', 'ENOENT', 'EACCES', 'ENOTDIR', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? ''))
       throw error
   }
-  const kind = fstatSync(fd)
   if (kind.isFIFO() || kind.isSocket()) new Socket({ fd, readable: false, writable: true }).unref()
   return fd
 }

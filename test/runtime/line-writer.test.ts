@@ -11,8 +11,8 @@ import { eventually } from '../e2e/eventually.ts'
 const child = join(import.meta.dirname, 'logging-child.ts')
 
 /** A process that logs to a descriptor, or to a socket that its parent reads when it is asked to. */
-function start(t: TestContext, stderr: number | 'pipe'): ChildProcess {
-  const started = spawn(process.execPath, [child], { stdio: ['ignore', 'ignore', stderr, 'ipc'] })
+function start(t: TestContext, stderr: number | 'pipe', stdout: number | 'ignore' = 'ignore'): ChildProcess {
+  const started = spawn(process.execPath, [child], { stdio: ['ignore', stdout, stderr, 'ipc'] })
   t.after(() => started.kill('SIGKILL'))
   return started
 }
@@ -120,4 +120,17 @@ test('a file gets every line, the last one before the end among them', async (t)
   const lines = parsed(readFileSync(path, 'utf8'))
   assert.equal(lines.length, 5001)
   assert.equal(lines.at(-1)?.msg, 'the last line')
+})
+
+test('a file that takes both streams (> log 2>&1) keeps every line of both', async (t) => {
+  const path = temporary(t, 'log')
+  const file = openSync(path, 'w')
+  const logger = start(t, file, file)
+  await logLines(logger, 2)
+  const exited = once(logger, 'exit')
+  logger.send(0)
+  await exited
+  const lines = readFileSync(path, 'utf8').split('\n')
+  const kinds = lines.map((line) => (line.startsWith('{') ? (JSON.parse(line) as Line).msg : line))
+  assert.deepEqual(kinds, ['a line', 'a line', 'printed', 'the last line', ''])
 })
