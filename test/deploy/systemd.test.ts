@@ -17,6 +17,14 @@ test('the units have the same hardening', () => {
   assert.equal(new Set(hardening).size, 1)
 })
 
+test('the settings of one worker win over the common ones: systemd lets later files win', () => {
+  const files = [...read('deploy/systemd/sluice-worker@.service').matchAll(/^EnvironmentFile=(\S+)$/gm)]
+  assert.deepEqual(
+    files.map(([, file]) => file),
+    ['/etc/sluice/sluice.env', '-/etc/sluice/worker-%i.env'],
+  )
+})
+
 test('systemd accepts the units, and rates their exposure below 2 of 10', { skip: without('systemd-analyze') }, (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-units-'))
   atEnd(t, () => rmSync(folder, { recursive: true }))
