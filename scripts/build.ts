@@ -9,7 +9,9 @@ const root = join(import.meta.dirname, '..')
 const dist = join(root, 'dist')
 const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc')
 
-rmSync(dist, { recursive: true, force: true })
+// An executable that stands here stays: `files` of package.json keeps it out of the package.
+const built = globSync('*', { cwd: dist }).filter((name) => !/^sluice-\w+-\w+$/.test(name))
+for (const name of built) rmSync(join(dist, name), { recursive: true })
 const { status } = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], {
   stdio: 'inherit',
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, posix } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -43,12 +43,16 @@ await Promise.all([later, alsoLater])
 `
 
 describe('the package, installed in an empty project', () => {
+  /** Stands for the result of `npm run build:exe`. */
+  const executable = join(root, 'dist/sluice-test-exe')
   let project = ''
   let files: string[] = []
   let packed: { readonly filename: string; readonly size: number; readonly unpackedSize: number }
 
   before(async () => {
     project = mkdtempSync(join(tmpdir(), 'sluice-package-'))
+    mkdirSync(dirname(executable), { recursive: true })
+    writeFileSync(executable, '')
     const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', project], { cwd: root, env })
     // The build may say something first.
     const [pack] = JSON.parse(stdout.slice(stdout.indexOf('[\n')))
@@ -59,7 +63,15 @@ describe('the package, installed in an empty project', () => {
     const packages = [packed.filename, receiver.filename].map((name) => join(project, name))
     await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], { cwd: project, env })
   })
-  after(() => rmSync(project, { recursive: true }))
+  after(() => {
+    rmSync(project, { recursive: true })
+    rmSync(executable, { force: true })
+  })
+
+  test('leaves an executable in dist alone, and does not contain it', () => {
+    assert(existsSync(executable))
+    assert(!files.some((path) => path.startsWith('dist/sluice-')))
+  })
 
   test('has what it needs to run and no sources or tests', () => {
     for (const needed of [
