@@ -90,10 +90,11 @@ export function statusColour({ statusText, coalescedInto }: Item): 'green' | 're
 export function addAttempts(commands: RemoteCommands): void {
   const summary = 'list attempts of one message or at one endpoint, newest first'
   const command = commands
-    .list('attempts <app>', summary, ([app], session) => {
-      const { message, endpoint, failed, headers, timings } = session.options as Record<string, string | undefined>
+    .list('attempts <app> [message]', summary, ([app, message], session) => {
+      const { endpoint, failed, headers, timings } = session.options as Record<string, string | undefined>
       if (message === undefined && endpoint === undefined) {
-        throw new CommandError('Name a message or an endpoint: --message or --endpoint.', exitCode.misused)
+        const remedy = `sluice attempts ${app} MESSAGE, or sluice attempts ${app} --endpoint ENDPOINT`
+        throw new CommandError(`Name a message or an endpoint: ${remedy}.`, exitCode.misused)
       }
       const query = { ...queryOf(session, messageFilterFields), status: failed ? failedStatus : undefined }
       const [path, other] =
@@ -111,7 +112,6 @@ export function addAttempts(commands: RemoteCommands): void {
         ],
       }
     })
-    .option('--message <MESSAGE>', 'attempts of this message, by id or eventId')
     .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
     .option('--failed', 'only failed attempts')
     .option('--timings', 'show the split of the time of each attempt, too: DNS, connect, TLS, first byte')

@@ -44,23 +44,20 @@ describe('looking back', () => {
     assert.match(one, /^ {2}"big": 9007199254740993$/m)
     assert.match(one, /^good +http\S+ +success +–$/m)
     assert.match(one, /^bad +http\S+ +sending +\d{4}-/m)
-    assert.match(await sluice('attempts a --message e-1'), /^20\S+ \S+Z +\S+ +1 +503 +\d+ +refused/m)
+    assert.match(await sluice('attempts a e-1'), /^20\S+ \S+Z +\S+ +1 +503 +\d+ +refused/m)
     assert.match(
-      await sluice('attempts a --message e-1 --timings'),
+      await sluice('attempts a e-1 --timings'),
       /TIMINGS \(MS\)\n(?:.*\n)*.*refused.* (connect \d+|reused), first byte \d+$/m,
     )
     assert.match(await sluice('why a e-1 bad'), /its timings +\d+ ms \(.*first byte \d+\)/)
-    assert.match(
-      await sluice('attempts a --message e-1 --headers'),
-      /RESPONSE HEADERS\n(?:.*\n)*.*refused.* content-length: 0$/m,
-    )
+    assert.match(await sluice('attempts a e-1 --headers'), /RESPONSE HEADERS\n(?:.*\n)*.*refused.* content-length: 0$/m)
     const failed = await json<{ msgId: string; responseStatusCode: number }[]>('attempts a --endpoint bad --failed')
     assert.deepEqual(
       failed.map(({ responseStatusCode }) => responseStatusCode),
       [503, 503],
     )
     assert.deepEqual(await json('attempts a --endpoint good --failed'), [])
-    assert.match(await sluice('attempts a', 2), /--message or --endpoint/)
+    assert.match(await sluice('attempts a', 2), /^Name a message or an endpoint: sluice attempts a MESSAGE, /)
   })
 
   test('tail shows attempts made after it began, each once', async (t) => {

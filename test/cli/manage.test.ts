@@ -258,10 +258,7 @@ describe('managing over the API', () => {
     assert.equal(tested.ended, 1)
     assert.match(tested.out, /^sent +svix\.ping +msg_\w+\nto +http:\/\/127\.0\.0\.1:8\/\nanswer +– +connect_refused/m)
     const id = /msg_\w+/.exec(tested.out)?.[0]
-    assert.match(
-      await sluice(`attempts acme --message ${id}`),
-      /^AT +ENDPOINT .*\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +main /,
-    )
+    assert.match(await sluice(`attempts acme ${id}`), /^AT +ENDPOINT .*\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +main /)
     assert.equal(await sluice('endpoint secret acme main'), `${made.secret}\n`)
     await sluice('endpoint rotate acme main --grace 1h')
     assert.notEqual(await sluice('endpoint secret acme main'), `${made.secret}\n`)
