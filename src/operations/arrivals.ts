@@ -5,17 +5,18 @@ import { decodeKey } from '../domain/ids.ts'
 import { sourceKeyOf } from '../domain/source.ts'
 import { digest, type Envelope } from '../intake/publication.ts'
 import type { Publisher } from '../intake/publisher.ts'
-import type { Answer, Arrival, Judgement } from '../sources/arrival.ts'
+import type { Answer, Arrival, Judgement, Refusal, SourceEvent, Unavailable } from '../sources/arrival.ts'
 import type { KeySets } from '../sources/key-sets.ts'
 import { isProviderName, type ProviderName, providers } from '../sources/providers.ts'
 import { completed } from '../sources/settings.ts'
-import { openVerifier, type Verifier } from '../sources/verifier.ts'
+import { openVerifier, unreadable, type Verifier } from '../sources/verifier.ts'
 import type { Once } from '../store/publishing.ts'
 import type { ArrivingSource } from '../store/sources.ts'
 import type { Store } from '../store/store.ts'
-import { ArrivalNotes } from './arrival-notes.ts'
+import { ArrivalFloods } from './arrival-floods.ts'
+import { ArrivalNotes, type Refused } from './arrival-notes.ts'
 import { arrivedHeaders } from './arrived-headers.ts'
-import { FailureLimit, KeyedRate, networkOf } from './keyed-rate.ts'
+import { FailureLimit, KeyedRate } from './keyed-rate.ts'
 
 /** The largest body of an arrival, whatever `bodyLimit` says: its hash is computed in one go. */
 export const arrivalBytesLimit = 16 * 1024 * 1024
@@ -48,21 +49,17 @@ export interface ArrivalLimits {
 interface OpenSource {
   readonly source: ArrivingSource
   readonly provider: ProviderName
-  /** Undefined when its stored secrets do not open. */
-  readonly verifier: Verifier | undefined
+  readonly verifier: Verifier
 }
 
 interface Known {
-  readonly open: Promise<OpenSource | undefined>
+  readonly open: OpenSource
   readonly until: SteadyMs
 }
 
 /** How long a source is believed to be as it was read: the longest time until a change of it works. */
 const believedForMs = 1000
 const remembered = 2048
-/** How long an address that sent a genuine request is let through while others flood the source, and how many are. */
-const trustedForMs = 3_600_000
-const trustedLimit = 10_000
 /** A refused body costs one token, and one more for each of these bytes. */
 const bytesPerToken = 65_536
 const burstSeconds = 10
@@ -73,67 +70,64 @@ const burstSeconds = 10
  */
 export class Arrivals {
   readonly #parts: ArrivalsParts
+  /** Only sources that exist, so that a flood of made-up names drives none of them out. */
   readonly #known = new Map<number, Known>()
+  readonly #reading = new Map<number, Promise<OpenSource | undefined>>()
   readonly #notes: ArrivalNotes
   readonly #unknown = new FailureLimit()
-  readonly #ofAddress: KeyedRate
-  readonly #ofSource: KeyedRate
+  readonly #floods: ArrivalFloods
   readonly #ofApp: KeyedRate | undefined
-  /** Addresses by source and network, and until when they are trusted; the oldest first. */
-  readonly #trusted = new Map<string, SteadyMs>()
 
   constructor(parts: ArrivalsParts) {
     this.#parts = parts
     const { refusedArrivals, arrivalRatePerApp } = parts.limits
     this.#notes = new ArrivalNotes(parts)
-    const perMinute = Math.max(1, refusedArrivals)
-    this.#ofAddress = new KeyedRate(perMinute, 60_000 / perMinute)
-    this.#ofSource = new KeyedRate(10 * perMinute, 6000 / perMinute)
+    this.#floods = new ArrivalFloods(parts.clock, refusedArrivals)
     if (arrivalRatePerApp > 0) {
       this.#ofApp = new KeyedRate(arrivalRatePerApp * burstSeconds, 1000 / arrivalRatePerApp)
     }
   }
 
   /**
-   * Refuses a request before its body is read: AppError `not_found` for a source that does not exist or is disabled, and
-   * `rate_limited` after too many refused ones.
+   * Refuses a request before its body is read: AppError `not_found` for a source that does not exist or is disabled,
+   * `rate_limited` after too many refused ones or too many of the application, and `unavailable` while the source cannot
+   * verify anything.
    */
-  async admit(ref: string, address: string): Promise<void> {
+  async admit(ref: string, method: string, address: string): Promise<void> {
     const open = await this.#find(ref, address)
-    const waitMs = this.#floodedMs(open.source, address)
-    if (waitMs === 0) return
-    this.#refused(open, 'rate_limited')
-    const message = 'Too many requests to this source were refused (refusedArrivals).'
-    throw new AppError('rate_limited', message, [], { retryAfterSeconds: Math.ceil(waitMs / 1000) })
+    const { key, app } = open.source
+    const floodedMs = this.#floods.waitMs(key, address)
+    if (floodedMs > 0) {
+      throw this.#limited(open, 'Too many requests to this source were refused (refusedArrivals).', floodedMs)
+    }
+    const unready = open.verifier.unready(method)
+    if (unready !== undefined) throw this.#unavailable(open, unready, address, 1)
+    this.#refuseAboveRate(open, this.#ofApp?.waitMs(String(app), this.#parts.clock.steady()))
   }
 
   /** Verifies a request and stores its event. Resolves with the answer once the event is durable; rejects with AppError. */
   async receive(ref: string, arrival: Arrival, address: string): Promise<Answer> {
     const open = await this.#find(ref, address)
-    const judgement = await this.#judge(open, arrival)
-    const { source, provider } = open
+    const { source, provider, verifier } = open
+    const judgement = await verifier.judge(arrival, this.#parts.clock.now())
     switch (judgement.kind) {
       case 'unavailable':
-        this.#refused(open, 'unavailable')
-        throw new AppError('unavailable', judgement.reason, [], judgement)
+        throw this.#unavailable(open, judgement, address, costOf(arrival))
       case 'refused':
-        this.#refuse(open, arrival, address, judgement)
-        throw judgement.code === 'wrong_method'
-          ? new AppError('method_not_allowed', judgement.reason)
-          : new AppError('not_verified', 'The request could not be verified.')
+        throw this.#refuse(open, arrival, address, judgement)
       case 'answer':
-        this.#trust(source, address)
+        this.#floods.trust(source.key, address)
         this.#parts.onArrival?.(provider, 'answered')
         return judgement.answer
       case 'event':
-        this.#trust(source, address)
+        this.#floods.trust(source.key, address)
         return this.#publish(open, arrival, judgement)
     }
   }
 
   /** The judgement of `receive` about a request. Nothing is stored. */
   async try(source: ArrivingSource, arrival: Arrival): Promise<Judgement> {
-    return this.#judge(openSource(source, this.#parts.keySets), arrival)
+    return openSource(source, this.#parts.keySets).verifier.judge(arrival, this.#parts.clock.now())
   }
 
   /** Writes what is not noted yet. */
@@ -141,20 +135,9 @@ export class Arrivals {
     return this.#notes.close()
   }
 
-  #judge({ verifier }: OpenSource, arrival: Arrival): Promise<Judgement> {
-    if (verifier !== undefined) return verifier.judge(arrival, this.#parts.clock.now())
-    const reason = 'The stored secrets of the source cannot be opened.'
-    return Promise.resolve({ kind: 'unavailable', reason, retryAfterSeconds: 60 })
-  }
-
-  async #publish(open: OpenSource, arrival: Arrival, event: Extract<Judgement, { kind: 'event' }>): Promise<Answer> {
+  async #publish(open: OpenSource, arrival: Arrival, event: SourceEvent): Promise<Answer> {
     const { source, provider } = open
-    const waitMs = this.#ofApp?.take(String(source.app), this.#parts.clock.steady()) ?? 0
-    if (waitMs > 0) {
-      this.#refused(open, 'rate_limited')
-      const message = `Too many requests: the limit arrivalRatePerApp is ${this.#parts.limits.arrivalRatePerApp}.`
-      throw new AppError('rate_limited', message, [], { retryAfterSeconds: Math.ceil(waitMs / 1000) })
-    }
+    this.#refuseAboveRate(open, this.#ofApp?.take(String(source.app), this.#parts.clock.steady()))
     const envelope: Envelope = {
       eventType: event.eventType,
       eventId: null,
@@ -173,7 +156,7 @@ export class Arrivals {
       if (accepted !== undefined) return { ...accepted, headers: { ...accepted.headers, ...headers } }
       return { status: 202, headers: { ...headers, 'content-type': json }, body: JSON.stringify({ id }) }
     } catch (error) {
-      this.#refused(open, error instanceof AppError ? error.code : 'internal')
+      this.#count(open, error instanceof AppError ? error.code : 'internal')
       throw error
     }
   }
@@ -193,71 +176,75 @@ export class Arrivals {
     throw new AppError('not_found', 'There is no such source.')
   }
 
-  #open(key: number, now: SteadyMs): Promise<OpenSource | undefined> {
+  #open(key: number, now: SteadyMs): OpenSource | Promise<OpenSource | undefined> {
     const known = this.#known.get(key)
     if (known !== undefined && known.until > now) return known.open
-    const { store, keySets } = this.#parts
-    const open = store.sourceAt(key).then((source) => source && openSource(source, keySets))
+    const reading = this.#reading.get(key)
+    if (reading !== undefined) return reading
+    const read = this.#read(key, now).finally(() => this.#reading.delete(key))
+    this.#reading.set(key, read)
+    return read
+  }
+
+  async #read(key: number, now: SteadyMs): Promise<OpenSource | undefined> {
+    const source = await this.#parts.store.sourceAt(key)
     this.#known.delete(key)
+    if (source === undefined) return undefined
+    const open = openSource(source, this.#parts.keySets)
     this.#known.set(key, { open, until: now + believedForMs })
     if (this.#known.size > remembered) this.#known.delete(this.#known.keys().next().value as number)
-    // A failure is not remembered. Its callers have it.
-    return open.catch((error: unknown) => {
-      if (this.#known.get(key)?.open === open) this.#known.delete(key)
-      throw error
-    })
+    return open
   }
 
-  /** How long an address has to wait before the source looks at a request of it; 0 for not at all. */
-  #floodedMs({ key }: ArrivingSource, address: string): number {
-    const now = this.#parts.clock.steady()
-    const name = `${key} ${networkOf(address)}`
-    const ofAddress = this.#ofAddress.waitMs(name, now)
-    if (ofAddress > 0 || (this.#trusted.get(name) ?? 0) > now) return ofAddress
-    return this.#ofSource.waitMs(String(key), now)
+  /** Throws AppError when the application has to wait before its next arrival. */
+  #refuseAboveRate(open: OpenSource, waitMs = 0): void {
+    if (waitMs === 0) return
+    const message = `Too many requests: the limit arrivalRatePerApp is ${this.#parts.limits.arrivalRatePerApp}.`
+    throw this.#limited(open, message, waitMs)
   }
 
-  /** Lets an address through that sent a genuine request, while others flood the source. */
-  #trust({ key }: ArrivingSource, address: string): void {
-    const name = `${key} ${networkOf(address)}`
-    this.#trusted.delete(name)
-    this.#trusted.set(name, this.#parts.clock.steady() + trustedForMs)
-    if (this.#trusted.size > trustedLimit) this.#trusted.delete(this.#trusted.keys().next().value as string)
+  #limited(open: OpenSource, message: string, waitMs: number): AppError {
+    this.#count(open, 'rate_limited')
+    return new AppError('rate_limited', message, [], { retryAfterSeconds: Math.ceil(waitMs / 1000) })
   }
 
-  #refuse(
-    open: OpenSource,
-    arrival: Arrival,
-    address: string,
-    { code, reason }: Extract<Judgement, { kind: 'refused' }>,
-  ): void {
-    const { source } = open
-    const { key } = source
-    const now = this.#parts.clock.steady()
-    const tokens = 1 + Math.floor(arrival.body.byteLength / bytesPerToken)
-    this.#ofAddress.charge(`${key} ${networkOf(address)}`, now, tokens)
-    this.#ofSource.charge(String(key), now, tokens)
-    this.#notes.refused(key, code, { source, reason, arrival, address })
-    this.#parts.onArrival?.(open.provider, code)
+  #unavailable(open: OpenSource, { reason, retryAfterSeconds }: Unavailable, address: string, cost: number): AppError {
+    this.#floods.refused(open.source.key, address, cost)
+    this.#count(open, 'unavailable')
+    return new AppError('unavailable', reason, [], { retryAfterSeconds })
   }
 
-  #refused({ source, provider }: OpenSource, code: string): void {
-    this.#notes.refused(source.key, code)
+  #refuse(open: OpenSource, arrival: Arrival, address: string, { code, reason }: Refusal): AppError {
+    this.#floods.refused(open.source.key, address, costOf(arrival))
+    this.#count(open, code, { source: open.source, reason, arrival, address })
+    return code === 'wrong_method'
+      ? new AppError('method_not_allowed', reason)
+      : new AppError('not_verified', 'The request could not be verified.')
+  }
+
+  /** Counts a refused arrival. Only a request that was judged has a sample. */
+  #count({ source, provider }: OpenSource, code: string, sample?: Refused): void {
+    this.#notes.refused(source.key, code, sample)
     this.#parts.onArrival?.(provider, code)
   }
+}
+
+/** The tokens that a refused request costs. */
+function costOf({ body }: Arrival): number {
+  return 1 + Math.floor(body.byteLength / bytesPerToken)
 }
 
 const json = 'application/json; charset=utf-8'
 
 function openSource(source: ArrivingSource, keySets: KeySets): OpenSource {
   const provider = isProviderName(source.provider) ? source.provider : 'none'
-  if (source.damaged === true || provider !== source.provider) return { source, provider, verifier: undefined }
+  if (source.damaged === true || provider !== source.provider) return { source, provider, verifier: unreadable }
   const { settings, secrets } = source
   try {
     return { source, provider, verifier: openVerifier({ provider, settings, secrets }, { keySets }) }
   } catch (error) {
     // Stored by a version with other settings.
-    if (error instanceof AppError) return { source, provider, verifier: undefined }
+    if (error instanceof AppError) return { source, provider, verifier: unreadable }
     throw error
   }
 }

@@ -29,10 +29,14 @@ export class KeyedRate {
     return 0
   }
 
-  /** Takes tokens for a cost that is known afterwards. A bucket that lacks them owes them, up to as many as it holds. */
-  charge(key: string, now: SteadyMs, tokens: number): void {
-    const fullAt = Math.max(this.#fullAt.get(key) ?? now, now) + tokens * this.#intervalMs
-    this.#keep(key, Math.min(fullAt, now + 2 * this.#depthMs))
+  /**
+   * Takes tokens for a cost that is known afterwards. A bucket that lacks them owes them, up to as many as it holds. The
+   * answer is how many of them the bucket had.
+   */
+  charge(key: string, now: SteadyMs, tokens: number): number {
+    const before = Math.max(this.#fullAt.get(key) ?? now, now)
+    this.#keep(key, Math.min(before + tokens * this.#intervalMs, now + 2 * this.#depthMs))
+    return Math.min(tokens, Math.max(0, Math.floor((now + this.#depthMs - before) / this.#intervalMs)))
   }
 
   #keep(key: string, fullAt: SteadyMs): void {

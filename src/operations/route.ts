@@ -187,7 +187,7 @@ interface Definition<
   /** The longest body, where that is not the server's own limit. */
   readonly bodyLimit?: (context: Context) => number
   /** Refuses a request of an open route before its body is read, by throwing. */
-  readonly admit?: (request: Pick<Incoming, 'params' | 'address'>, parts: Parts) => Promise<void>
+  readonly admit?: (request: Pick<Incoming, 'params' | 'method' | 'address'>, parts: Parts) => Promise<void>
   readonly answers: A
   /** Whether the answer holds a secret: it is then never kept for an Idempotency-Key. */
   readonly answersSecret?: boolean

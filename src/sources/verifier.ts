@@ -29,6 +29,8 @@ export interface VerifierDeps {
 
 /** The judge of the requests of one source. */
 export interface Verifier {
+  /** Why no request with this method can be verified now, whatever it holds; undefined when it can. */
+  unready(method: string): Unavailable | undefined
   /** Never rejects, whatever arrives. */
   judge(arrival: Arrival, nowMs: EpochMs): Promise<Judgement>
 }
@@ -53,14 +55,20 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
     (settings.eventId as readonly string[] | null) ?? [],
   )
 
+  const lacksSecret = provider.secret?.required === true && secrets.length === 0
+  // The handshake by GET needs no secret.
+  const unready = (method: string) => (lacksSecret && method !== 'GET' ? secretless : undefined)
+
   return {
+    unready,
     async judge(arrival, nowMs) {
       const { method } = arrival
       if (!provider.methods.some((each) => each === method)) {
         return refused('wrong_method', `The source takes ${provider.methods.join(' and ')} alone.`)
       }
       if (method === 'GET') return metaChallenge(arrival, String(settings.verifyToken))
-      if (provider.secret?.required === true && secrets.length === 0) return secretless
+      const unavailable = unready(method)
+      if (unavailable !== undefined) return unavailable
       const proof = await prove(arrival, nowMs)
       if (proof.kind !== 'genuine') return proof
       const answer = provider.handshake?.(arrival)
@@ -80,6 +88,15 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
 const secretless: Unavailable = {
   kind: 'unavailable',
   reason: 'The source has no secret yet.',
+  retryAfterSeconds: 60,
+}
+
+/** The verifier of a source whose stored secrets or settings cannot be read. */
+export const unreadable: Verifier = { unready: () => damaged, judge: () => Promise.resolve(damaged) }
+
+const damaged: Unavailable = {
+  kind: 'unavailable',
+  reason: 'The stored secrets of the source cannot be opened.',
   retryAfterSeconds: 60,
 }
 

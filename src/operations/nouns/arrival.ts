@@ -25,8 +25,8 @@ export const arrivals = {
   schemas: { ArrivalOut },
   routes: ways.flatMap(({ name, path, id, how }) => {
     const refOf = ({ params }: Pick<Incoming, 'params'>) => (params as Record<string, string>)[name] ?? ''
-    const admit = (request: Pick<Incoming, 'params' | 'address'>, { arrivals }: Parts) =>
-      arrivals.admit(refOf(request), request.address ?? '')
+    const admit = (request: Pick<Incoming, 'params' | 'method' | 'address'>, { arrivals }: Parts) =>
+      arrivals.admit(refOf(request), request.method, request.address ?? '')
     const receive = async (request: Incoming, body: Uint8Array, parts: Parts) => {
       const { method, headers, url, address = '' } = request
       const arrival = { method, url: baseOf(parts, request) + url, headers, body }

@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
+import { describe, type TestContext, test } from 'node:test'
+import type { HttpContext } from '../../src/http/context.ts'
+import { Admission } from '../../src/intake/admission.ts'
+import { Depths } from '../../src/intake/depths.ts'
+import { Publisher } from '../../src/intake/publisher.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { configOf } from '../../src/runtime/config.ts'
+import { type RestingEnd, type Store, StoreTrouble } from '../../src/store/store.ts'
+import { type Api, openApi } from './api.ts'
+
+const secret = "It's a Secret to Everybody"
+const small = Buffer.from('{"a":1}')
+const bodyLimitBytes = 1_048_576
+/** A body of this length is answered 413 when it is read. */
+const tooLarge = Buffer.alloc(bodyLimitBytes + 1)
+
+/** A clock that stands still until the test sets it forward, so that no bucket fills meanwhile. Its timers run. */
+function standingClock() {
+  let ahead = 0
+  const now = systemClock.now()
+  const clock = { ...systemClock, now: () => now + ahead, steady: () => ahead }
+  const advance = (ms: number) => {
+    ahead += ms
+  }
+  return { clock, advance }
+}
+
+/** An API behind a proxy, so that each request has the address that it names. */
+async function begin(t: TestContext, limits: Partial<HttpContext['limits']>, more: Partial<HttpContext> = {}) {
+  const { clock, advance } = standingClock()
+  const api = await openApi({
+    clock,
+    trustedProxies: ['127.0.0.1'],
+    bodyLimitBytes,
+    ...more,
+    limits: { ...configOf({}), ...limits },
+  })
+  t.after(() => api.app.close())
+  return { api, advance, ...senders(api) }
+}
+
+function senders(api: Api) {
+  const made = async (path: string, body: object) => {
+    const { status, json } = await api.ask('POST', path, body)
+    assert.equal(status, 201, JSON.stringify(json))
+    return json
+  }
+  const makeSource = async (app: string, body: object = { provider: 'github', secret }) => {
+    const { id, url } = await made(`/app/${app}/source`, body)
+    return { id: id as string, path: new URL(url).pathname }
+  }
+  let deliveries = 0
+  /** Sends an event of GitHub; the same `delivery` is the same event. */
+  const send = async (path: string, from: string, options: { body?: Buffer; key?: string; delivery?: string } = {}) => {
+    const { body = small, key = secret, delivery = `d${++deliveries}` } = options
+    const { status, headers, json } = await api.ask('POST', path, body, {
+      authorization: '',
+      'content-type': 'application/json',
+      'x-forwarded-for': from,
+      'x-github-event': 'push',
+      'x-github-delivery': delivery,
+      'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
+    })
+    return { status, retryAfter: Number(headers['retry-after'] ?? 0), code: json?.code, id: json?.id }
+  }
+  const statuses = async (answers: Promise<{ status: number }>[]) =>
+    (await Promise.all(answers)).map(({ status }) => status)
+  const messages = async (app: string) => (await api.ask('GET', `/app/${app}/msg`)).json.data.length
+  return { made, makeSource, send, statuses, messages }
+}
+
+const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i))
+const [hub, attacker, stranger] = ['192.0.2.1', '198.51.100.66', '203.0.113.7']
+
+describe('the rate of an application', () => {
+  test('a burst of its sources is answered 429, and other applications take no notice', async (t) => {
+    const { api, advance, made, makeSource, send, statuses, messages } = await begin(t, { arrivalRatePerApp: 1 })
+    await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+    await made('/api/v1/app', { name: 'Other', uid: 'other' })
+    const [one, two, other] = [await makeSource('shop'), await makeSource('shop'), await makeSource('other')]
+    // Ten seconds' worth may come at once.
+    const burst = await statuses(times(10, (i) => send((i % 2 === 0 ? one : two).path, hub)))
+    assert.deepEqual(new Set(burst), new Set([202]))
+    const late = await send(one.path, hub, { delivery: 'late' })
+    assert.deepEqual([late.status, late.code, late.retryAfter], [429, 'rate_limited', 1])
+    assert.equal((await send(two.path, hub, { body: tooLarge })).status, 429, 'the body is not read')
+    assert.deepEqual(
+      await statuses(times(5, () => send(other.path, hub))),
+      times(5, () => 202),
+    )
+    advance(1000)
+    // The sender repeats what was refused, and nothing is lost.
+    assert.equal((await send(one.path, hub, { delivery: 'late' })).status, 202)
+    assert.equal(await messages('shop'), 11)
+    assert.deepEqual(api.bugs, [])
+  })
+})
+
+describe('a flooded source', () => {
+  test('lets a genuine sender through while another address floods it', async (t) => {
+    const { made, makeSource, send, statuses } = await begin(t, { refusedArrivals: 6 })
+    await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+    const { path } = await makeSource('shop')
+    const forged = { key: 'a wrong secret' }
+    assert.deepEqual(
+      await statuses(times(6, () => send(path, attacker, forged))),
+      times(6, () => 401),
+    )
+    const next = await send(path, attacker, { ...forged, body: tooLarge })
+    assert.deepEqual([next.status, next.retryAfter], [429, 10], 'the body is not read')
+    assert.deepEqual([(await send(path, hub)).status, (await send(path, stranger)).status], [202, 202])
+  })
+
+  test('stays open for strangers when a single address sends many large forged bodies at once', async (t) => {
+    const { made, makeSource, send, statuses } = await begin(t, { refusedArrivals: 6 })
+    await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+    const { path } = await makeSource('shop')
+    const body = Buffer.alloc(1_000_000)
+    // Each costs 16 of the 60 refused requests that close the source. All are read before the first is judged.
+    const answers = await statuses(times(6, () => send(path, attacker, { body, key: 'a wrong secret' })))
+    assert.deepEqual(new Set(answers), new Set([401]))
+    assert.equal((await send(path, attacker)).status, 429)
+    assert.equal((await send(path, stranger)).status, 202)
+  })
+
+  test('is closed to strangers by many addresses, and not to an address that sent a genuine request', async (t) => {
+    const { made, advance, makeSource, send, statuses } = await begin(t, { refusedArrivals: 6 })
+    await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+    const [{ path }, other] = [await makeSource('shop'), await makeSource('shop')]
+    assert.equal((await send(path, hub)).status, 202)
+    for (let i = 0; i < 10; i++) {
+      await statuses(times(6, () => send(path, `198.51.100.${i}`, { key: 'a wrong secret' })))
+    }
+    const refused = await send(path, stranger, { delivery: 'first' })
+    assert.deepEqual([refused.status, refused.code, refused.retryAfter], [429, 'rate_limited', 1])
+    assert.deepEqual([(await send(path, hub)).status, (await send(other.path, stranger)).status], [202, 202])
+    advance(1000)
+    assert.equal((await send(path, stranger, { delivery: 'first' })).status, 202)
+  })
+})
+
+describe('a source that cannot verify anything', () => {
+  test('refuses requests without a secret before their bodies are read, and a flood of them like a forged one', async (t) => {
+    const { api, made, advance, makeSource, send, statuses, messages } = await begin(t, { refusedArrivals: 6 })
+    await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+    const { id, path } = await makeSource('shop', { provider: 'meta', settings: { verifyToken: 'a verify token' } })
+    const early = await send(path, attacker, { body: tooLarge })
+    assert.deepEqual([early.status, early.code, early.retryAfter], [503, 'unavailable', 60])
+    assert.deepEqual(
+      await statuses(times(5, () => send(path, attacker))),
+      times(5, () => 503),
+    )
+    assert.equal((await send(path, attacker)).status, 429)
+    assert.equal((await send(path, hub, { delivery: 'early' })).status, 503)
+    // The handshake by GET needs no secret.
+    const query = 'hub.mode=subscribe&hub.verify_token=a%20verify%20token&hub.challenge=42'
+    assert.equal((await api.app.inject({ method: 'GET', url: `${path}?${query}` })).payload, '42')
+    const rotated = await api.ask('POST', `/app/shop/source/${id}/secret/rotate`, { secret })
+    assert.equal(rotated.status, 200)
+    // A change works within a second.
+    advance(1000)
+    assert.equal((await send(path, hub, { delivery: 'early' })).status, 200)
+    assert.equal(await messages('shop'), 1)
+  })
+})
+
+describe('a source of an application that has no room', () => {
+  const roomy = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9, commitDelayMs: 5000 }
+
+  /** An API over a store whose `publish` the test replaces. */
+  async function over(t: TestContext, limits: Partial<typeof roomy>, publish?: (store: Store) => Store['publish']) {
+    const { clock, advance } = standingClock()
+    const first = await openApi({ clock })
+    const { store } = first
+    const depths = new Depths(clock)
+    const admission = new Admission({ ...roomy, ...limits }, depths, clock)
+    const published = publish === undefined ? store : { ...store, publish: publish(store) }
+    const publisher = new Publisher({ store: published, clock, admission })
+    const api = await openApi({ store, clock, publisher })
+    t.after(async () => {
+      await api.app.close()
+      await first.app.close()
+    })
+    const sending = senders(api)
+    await sending.made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+    const { id: endpoint } = await sending.made('/app/shop/endpoint', { url: 'http://127.0.0.1:1/hook' })
+    const source = await sending.makeSource('shop')
+    const app = (await store.findApplication('shop'))?.key ?? assert.fail()
+    const key = (await store.findEndpoint(app, endpoint))?.key ?? assert.fail()
+    const end = () => depths.ended([{ app, endpoint: key } as RestingEnd])
+    return { ...sending, advance, end, path: source.path }
+  }
+
+  test('answers 429 while the queues are full, and loses nothing when the sender repeats', async (t) => {
+    const { made, makeSource, send, messages, end, path } = await over(t, { perApplication: 2 })
+    await made('/api/v1/app', { name: 'Other', uid: 'other' })
+    const other = await makeSource('other')
+    const stored = [await send(path, hub, { delivery: 'e0' }), await send(path, hub, { delivery: 'e1' })]
+    assert.deepEqual(
+      stored.map(({ status }) => status),
+      [202, 202],
+    )
+    const full = await send(path, hub, { delivery: 'e2' })
+    assert.deepEqual([full.status, full.code, full.retryAfter], [429, 'overloaded', 60])
+    assert.equal((await send(other.path, hub)).status, 202)
+    assert.equal(await messages('shop'), 2)
+    end()
+    const repeated = await send(path, hub, { delivery: 'e2' })
+    assert.equal(repeated.status, 202)
+    end()
+    assert.equal((await send(path, hub, { delivery: 'e2' })).id, repeated.id)
+    assert.equal(await messages('shop'), 3)
+  })
+
+  test('answers 429 while commits are slow, and loses nothing when the sender repeats', async (t) => {
+    const [began, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const { advance, send, messages, path } = await over(t, {}, ({ publish }) => async (...args) => {
+      began.resolve()
+      await commit.promise
+      return publish(...args)
+    })
+    const first = send(path, hub, { delivery: 'e0' })
+    await began.promise
+    advance(6000)
+    const shed = await send(path, hub, { delivery: 'e1' })
+    assert.deepEqual([shed.status, shed.code, shed.retryAfter], [429, 'overloaded', 6])
+    commit.resolve()
+    assert.equal((await first).status, 202)
+    assert.equal((await send(path, hub, { delivery: 'e1' })).status, 202)
+    assert.equal(await messages('shop'), 2)
+  })
+
+  test('answers 503 when the store fails after the commit, and the repeated event is the same message', async (t) => {
+    let fails = true
+    const { send, messages, path } = await over(t, {}, ({ publish }) => async (...args) => {
+      const answer = await publish(...args)
+      if (fails) throw new StoreTrouble('postgres: the connection was lost')
+      return answer
+    })
+    const lost = await send(path, hub, { delivery: 'e0' })
+    assert.deepEqual([lost.status, lost.code, lost.retryAfter], [503, 'unavailable', 2])
+    fails = false
+    assert.equal((await send(path, hub, { delivery: 'e0' })).status, 202)
+    assert.equal(await messages('shop'), 1)
+  })
+})
