@@ -178,7 +178,8 @@ function verifierOf(values: Readonly<Record<string, unknown>>, secret: readonly 
 /** The URL as it is fetched. Nothing of a request becomes a part of it but an ingress route's query. */
 function checkedTarget(to: string, allowHttp: boolean): string {
   const url = new URL(to)
-  if (url.protocol !== 'https:' && !allowHttp) throw new RangeError('field to must begin with https://')
+  if (url.protocol !== 'https:' && !allowHttp)
+    throw new RangeError('field to must begin with https://, unless allowHttp is true')
   if (url.username !== '' || url.password !== '' || url.hash !== '') {
     throw new RangeError('field to must have no user, password or fragment')
   }

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { buildWorker } from '../../edge/build.ts'
+import { bindings, compatibility } from '../../edge/local.ts'
 import { Edge, skip } from './edge.ts'
-import { bindings, compatibility } from './edge-process.ts'
 
 interface Configuration {
   readonly main: string
