@@ -13,6 +13,61 @@ export interface SubjectErasure {
   readonly address: string
 }
 
+/** The rows and bytes that are written when a message is erased. */
+export interface MessageWeight {
+  readonly message: number
+  /** Endpoints that the message was accepted for. */
+  readonly endpoints: number
+  readonly attempts: number
+  /** The body in all its forms. */
+  readonly bodyBytes: number
+  /** Answers of receivers. */
+  readonly answerBytes: number
+}
+
+/** The limits of one step: less than 10 ms of SQLite's time, in which nothing else happens in that process. */
+const stepLimits = { messages: 100, endpoints: 250, attempts: 500, bytes: 2 ** 20 }
+
+/**
+ * The first of these messages that one step erases: the first one in any case. A message that is too wide for a step is
+ * alone in its steps, each for some of its endpoints. A message without a weight is gone.
+ */
+export function firstStep(messages: readonly number[], weights: readonly MessageWeight[]): number[] {
+  const weightOf = new Map(weights.map((weight) => [weight.message, weight]))
+  let [endpoints, attempts, bytes] = [0, 0, 0]
+  const end = messages.findIndex((message, i) => {
+    const weight = weightOf.get(message)
+    endpoints += weight?.endpoints ?? 0
+    attempts += weight?.attempts ?? 0
+    bytes += (weight?.bodyBytes ?? 0) + (weight?.answerBytes ?? 0)
+    const isFull = endpoints > stepLimits.endpoints || attempts > stepLimits.attempts || bytes > stepLimits.bytes
+    return i > 0 && (isFull || i >= stepLimits.messages)
+  })
+  return end < 0 ? [...messages] : messages.slice(0, end)
+}
+
+/** All of these messages in steps. */
+export function stepsOf(messages: readonly number[], weights: readonly MessageWeight[]): number[][] {
+  const steps: number[][] = []
+  for (let rest = messages; rest.length > 0; ) {
+    const step = firstStep(rest, weights)
+    steps.push(step)
+    rest = rest.slice(step.length)
+  }
+  return steps
+}
+
+/** How many endpoints of a message one step deals with. */
+export function endpointsAtOnce({ endpoints, attempts, answerBytes }: MessageWeight): number {
+  const steps = Math.max(
+    endpoints / stepLimits.endpoints,
+    attempts / stepLimits.attempts,
+    answerBytes / stepLimits.bytes,
+    1,
+  )
+  return Math.max(1, Math.floor(endpoints / steps))
+}
+
 /** The purpose under which reports are signed. */
 export const erasurePurpose = 'erasure'
 /** The action of the audit rows that hold reports. */

@@ -2,8 +2,11 @@ import type { AuditEntry } from '../domain/audit.ts'
 import type { Clock } from '../domain/clock.ts'
 import {
   type ErasureProgress,
+  endpointsAtOnce,
   erasureAction,
   erasurePurpose,
+  firstStep,
+  type MessageWeight,
   noProgress,
   progressed,
   reportOf,
@@ -16,20 +19,15 @@ import { Outline } from '../json/outline.ts'
 import { bodyShaper } from '../shaping/shape.ts'
 import { SubjectSearch } from '../shaping/subject-search.ts'
 import type { Store } from '../store/store.ts'
-import {
-  type Erasure,
-  endpointsPerErasure,
-  nothingErased,
-  type Rewritten,
-  type RewrittenVariant,
-} from '../store/subjects.ts'
+import { type Erasure, nothingErased, type Rewritten, type RewrittenVariant } from '../store/subjects.ts'
 import { bodySigner } from '../wire/profile.ts'
 import type { Step } from './task-steps.ts'
 
-/** Messages that one step erases: some milliseconds of SQLite's time. */
-const erasedPerStep = 20
-/** Messages that one step rewrites: their new bodies are in memory. */
-const rewrittenPerStep = 4
+/** Messages that one step looks at. It erases those of them that fit into a step. */
+const foundPerStep = 100
+/** Messages that one step rewrites, and their bytes: their new bodies are in memory. */
+const rewrittenPerStep = 16
+const rewrittenBytes = 2 ** 19
 /** Schedules that one step reads. */
 const schedulesPerStep = 20
 /** A message that was accepted before the request may have a key of the next moment. */
@@ -61,9 +59,7 @@ export async function eraseSubject(store: Store, clock: Clock, task: Task, input
 
   const until = firstKeyAt(task.createdAt + skewMs)
   const page =
-    phase === walking
-      ? await search.next(after, until, erasedPerStep)
-      : await search.indexed(after, until, erasedPerStep)
+    phase === walking ? await search.next(after, until, foundPerStep) : await search.indexed(after, until, foundPerStep)
   if (page.messages.length === 0) {
     const data = progressed(progress, page.scanned, [], nothingDone)
     if (page.next !== null) return advancing(data, [phase, page.next, 0, changed])
@@ -108,34 +104,57 @@ async function erasuresOf(
   store: Store,
   clock: Clock,
   search: SubjectSearch,
-  { app, cursor }: Task,
+  { cursor }: Task,
   { hash, waiting }: SubjectErasure,
   messages: readonly number[],
 ): Promise<{ erase: Erasure[]; last: number; next: number }> {
   const [phase = walking, , from = 0, , way = 0] = cursor ?? []
-  const limit = waiting === 'cancel' ? erasedPerStep : rewrittenPerStep
-  const some = messages.slice(0, limit)
-  const narrow = new Set((await store.loadDestinations(some, endpointsPerErasure)).map(({ key }) => key))
-  const [first] = some as [number]
-  const wide = some.findIndex((message) => !narrow.has(message))
-  const one = async (message: number): Promise<Erasure[]> => {
-    const how = waiting === 'cancel' ? erased : await rewritten(store, clock, search, message)
+  const weights = await store.weighMessages(messages)
+  const fitting = firstStep(messages, weights)
+  const [first] = fitting as [number]
+  const widest = weights.find(({ message }) => message === first)
+  const count = widest === undefined ? 0 : endpointsAtOnce(widest)
+  const isWide = widest !== undefined && (from > 0 || count < widest.endpoints)
+  const some = isWide ? [first] : fitting
+  const part = isWide ? { part: { from, until: from + count } } : {}
+  const next = isWide && from + count < widest.endpoints ? from + count : 0
+  if (from > 0) return { erase: [{ message: first, hash, ...part, ...(further[way] ?? erased) }], last: first, next }
+  if (waiting === 'cancel') {
+    const erase = some.map((message) => ({ message, hash, ...part, ...erased }))
+    return { erase, last: some.at(-1) as number, next }
+  }
+  // A message that an erasure has rewritten is not erased when its deliveries have ended since.
+  const isEnding = phase === walking && !isWide
+  const stillWaiting = new Set(isEnding ? await store.waitingAmong(some) : some)
+  const list = rewritable(some, stillWaiting, weights)
+  const loaded = await store.loadMessages(list.filter((message) => stillWaiting.has(message)))
+  const bodies = new Map(loaded.map(({ key, body }) => [key, body]))
+  const erase: Erasure[] = []
+  for (const message of list) {
+    const how = stillWaiting.has(message)
+      ? await rewritten(store, clock, search, message, bodies.get(message))
+      : ({ how: 'end' } as const)
     // Another erasure has just rewritten it. Its answers are erased when attempts that were under way have ended.
-    return how.how === 'settle' && phase === walking ? [] : [{ message, hash, from: 0, ...how }]
+    if (how.how !== 'settle' || phase !== walking) erase.push({ message, hash, ...part, ...how })
   }
-  if (wide !== 0) {
-    const list = wide < 0 ? some : some.slice(0, wide)
-    const erase: Erasure[] = []
-    for (const message of list) erase.push(...(await one(message)))
-    return { erase, last: list.at(-1) as number, next: 0 }
-  }
-  const range = { from: first, until: first + 1, after: null, limit: 1 }
-  const { destinations } = await store.countDestinations(app as number, range)
-  const end = from + endpointsPerErasure
-  const next = end < destinations ? end : 0
-  if (from > 0) return { erase: [{ message: first, hash, from, ...(further[way] ?? erased) }], last: first, next }
-  const erase = await one(first)
-  return { erase, last: first, next: erase.length === 0 ? 0 : next }
+  return { erase, last: list.at(-1) as number, next: erase.length === 0 ? 0 : next }
+}
+
+/** The first of these messages whose bodies fit into memory, of those that are rewritten; the first one in any case. */
+function rewritable(
+  messages: readonly number[],
+  isRewritten: ReadonlySet<number>,
+  weights: readonly MessageWeight[],
+): readonly number[] {
+  const bytesOf = new Map(weights.map(({ message, bodyBytes }) => [message, bodyBytes]))
+  let [count, bytes] = [0, 0]
+  const end = messages.findIndex((message, i) => {
+    if (!isRewritten.has(message)) return false
+    count++
+    bytes += bytesOf.get(message) ?? 0
+    return i > 0 && (count > rewrittenPerStep || bytes > rewrittenBytes)
+  })
+  return end < 0 ? messages : messages.slice(0, end)
 }
 
 const erased = { how: 'erase' } as const
@@ -148,13 +167,13 @@ async function rewritten(
   clock: Clock,
   search: SubjectSearch,
   message: number,
+  before: Uint8Array | undefined,
 ): Promise<({ readonly how: 'rewrite' } & Rewritten) | { readonly how: 'erase' | 'settle' }> {
   const turns = Turns.by(clock)
-  const [outgoing] = await store.loadMessages([message])
-  const json = outgoing && (await turns.run(Outline.of(outgoing.body)))
-  if (outgoing === undefined || json === undefined) return erased
+  const json = before && (await turns.run(Outline.of(before)))
+  if (before === undefined || json === undefined) return erased
   // Rewritten by an earlier round.
-  if (!(await search.names(outgoing.body))) return { how: 'settle' }
+  if (!(await search.names(before))) return { how: 'settle' }
   const body = await turns.run(search.index.without(json))
   const owners = await store.listVariants(message)
   const endpoints = new Map((await store.loadEndpoints(owners.map(({ endpoint }) => endpoint))).map((e) => [e.key, e]))

@@ -2,6 +2,7 @@ import type { AuditEntry } from '../domain/audit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type DeadLetterSummary, meetsReplay } from '../domain/delivery.ts'
 import { managementApplication } from '../domain/endpoint.ts'
+import { firstStep } from '../domain/erasure.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
 import {
@@ -29,7 +30,7 @@ const rowsPerStep = 200
 /** Counting the rows of a task stops here: some milliseconds of an index. */
 const totalLimit = 100_000
 const messagesCounted = 1000
-const erasedPerStep = 20
+const erasedPerStep = 100
 const applicationsPerStep = 50
 
 /** The work of one step, and where the next one continues; a cursor of null means that there is none. */
@@ -226,17 +227,18 @@ function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row
   }
 }
 
-/**
- * Erases the contents of some messages. Unlike other steps it acts before it is saved: each message is a transaction of its
- * own, and erasing twice does no harm.
- */
+/** Erases the contents of some messages. Unlike other steps it acts before it is saved: erasing twice does no harm. */
 async function eraseContents(store: Store, task: Task, span: Span): Promise<Step> {
   const heads = await messagesOf(store, task, span, erasedPerStep)
-  const left = heads.filter(({ expunged }) => !expunged)
-  for (const { key } of left) await store.expungeMessage(key)
+  const left = heads.filter(({ expunged }) => !expunged).map(({ key }) => key)
+  const fitting = firstStep(left, await store.weighMessages(left))
+  await store.expungeMessages(fitting)
+  const isWhole = fitting.length === left.length
+  const last = isWhole ? heads.at(-1)?.key : fitting.at(-1)
   const { scanned = 0, messagesPurged = 0 } = task.data as Readonly<Record<string, number>>
-  const data = { scanned: scanned + heads.length, messagesPurged: messagesPurged + left.length }
-  return reading(data, heads.length < erasedPerStep ? null : [heads.at(-1)?.key as number])
+  const passed = heads.filter(({ key }) => key <= (last ?? 0)).length
+  const data = { scanned: scanned + passed, messagesPurged: messagesPurged + fitting.length }
+  return reading(data, isWhole && heads.length < erasedPerStep ? null : [last as number])
 }
 
 /** Endpoints at which a message may be dead, up to a step's worth: it was accepted for them, or tried there later. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import { stepsOf } from '../domain/erasure.ts'
 import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../domain/history.ts'
 import type { Regions } from '../domain/region.ts'
 import { Preparer } from '../intake/preparer.ts'
@@ -227,7 +228,6 @@ async function erasePayloads(store: Store, ends: DeliveryEnds): Promise<boolean>
   for (const found of due) {
     const { message, isOver } = found
     if (isOver) {
-      await store.expungeMessage(message)
       gone.push(message)
       continue
     }
@@ -236,6 +236,7 @@ async function erasePayloads(store: Store, ends: DeliveryEnds): Promise<boolean>
     if (end !== 'queued' && end.allDelivered) delivered.push(found)
     else postponed.push(message)
   }
+  for (const step of stepsOf(gone, await store.weighMessages(gone))) await store.expungeMessages(step)
   if (delivered.length > 0) {
     const erased = new Set(await store.eraseDelivered(delivered))
     gone.push(...erased)

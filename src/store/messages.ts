@@ -54,8 +54,11 @@ export interface Messages {
    * the messages that were erased.
    */
   eraseDelivered(ends: readonly Pick<PayloadEnd, 'message' | 'at'>[]): Promise<number[]>
-  /** Erases a message's body and takes its deliveries out of every queue. An attempt under way may still arrive. */
-  expungeMessage(message: number): Promise<void>
+  /**
+   * Erases the bodies of messages and takes their deliveries out of every queue. An attempt under way may still arrive. The
+   * caller bounds the list: it is one transaction (see `stepsOf` in domain/erasure.ts).
+   */
+  expungeMessages(messages: readonly number[]): Promise<void>
 }
 
 export interface DeliveriesEnd {

@@ -1,4 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
+import type { MessageWeight } from '../domain/erasure.ts'
 
 /**
  * Data subjects: the persons that messages are about. A message is found by keyed hashes of the values that its
@@ -9,6 +10,10 @@ export interface Subjects {
   findSubjectIndex(app: number): Promise<SubjectIndexing | undefined>
   /** The messages under a hash by key, and those that are not indexed, in `[from, until)` behind `after`. */
   listSubjectMessages(app: number, hash: string, range: SubjectRange): Promise<SubjectMessage[]>
+  /** What erasing each of these messages takes, by key. Messages that are gone are left out. */
+  weighMessages(messages: readonly number[]): Promise<MessageWeight[]>
+  /** The messages of which a delivery waits, or is still to be queued. */
+  waitingAmong(messages: readonly number[]): Promise<number[]>
   /** The variants of a message, each with one endpoint that gets it. */
   listVariants(message: number): Promise<VariantOwner[]>
   /**
@@ -53,16 +58,23 @@ export interface VariantOwner {
 /**
  * Rids a message of a person, within a step of a task:
  *   erase   — the payload goes, and deliveries that wait are cancelled;
+ *   end     — as `erase`, unless a delivery waits: then the message stays as it is, and is found again;
  *   rewrite — if any delivery waits, all that wait get this body from now on; otherwise as `erase`;
  *   settle  — the message was rewritten before: answers that were recorded since are erased.
- * In each case, every answer that a receiver gave goes as well, for it may echo the payload.
+ * In each case but a message that stays, every answer that a receiver gave goes as well, for it may echo the payload.
  */
 export type Erasure = {
   readonly message: number
   readonly hash: string
-  /** The endpoints of a wide message that earlier steps dealt with. */
+  /** The endpoints of a wide message that this step deals with: it is then the only message of the step. Absent: all. */
+  readonly part?: EndpointPart
+} & ({ readonly how: 'erase' | 'end' | 'settle' } | ({ readonly how: 'rewrite' } & Rewritten))
+
+/** The endpoints of a message from one place in its list up to another. */
+export interface EndpointPart {
   readonly from: number
-} & ({ readonly how: 'erase' | 'settle' } | ({ readonly how: 'rewrite' } & Rewritten))
+  readonly until: number
+}
 
 /** A message without its data subjects. */
 export interface Rewritten {
@@ -76,9 +88,6 @@ export interface RewrittenVariant {
   readonly body: Uint8Array | null
   readonly signature: string | null
 }
-
-/** The endpoints of a message whose deliveries one step of an erasure looks at. */
-export const endpointsPerErasure = 500
 
 /** How much a step has erased. */
 export interface ErasedCounts {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { StatementSync } from 'node:sqlite'
 import { describe, type TestContext, test } from 'node:test'
 import { replay } from '../../src/domain/delivery.ts'
 import type { Application, Endpoint } from '../../src/domain/endpoint.ts'
@@ -268,6 +269,41 @@ function erasing(open: Open): void {
     assert.deepEqual(await store.replay([delivery]), [])
   })
 
+  test('a replay that begins while its message is found to have ended is delivered without the person', async (t) => {
+    const s = await Scene.open(t, open)
+    const { world, store } = s
+    const worker = await world.join()
+    const { key, id } = await s.publish('ann')
+    await world.claim(worker)
+    const row = await world.head(s.endpoint)
+    await world.settle(worker, world.settlement(s.endpoint, row, { state: 'dead', reason: 'exhausted' }))
+    const racing = new Proxy(store, {
+      get(target, name: keyof Store) {
+        if (name !== 'waitingAmong') return target[name]
+        return async (messages: readonly number[]) => {
+          const waiting = await target.waitingAmong(messages)
+          await target.replay([{ endpoint: s.endpoint.key, message: key }])
+          return waiting
+        }
+      },
+    })
+    const task = await s.start('ann', 'deliver-without')
+    await s.runAll(racing)
+    assert.deepEqual((await s.report(task)).erased, { ...nothing, rewritten: 1, without: 1, attempts: 1 })
+    assert.equal(await s.body(id), '{"user":{"id":"[erased]"},"n":1.0}')
+    assert.equal((await world.rows(s.endpoint, replay)).length, 1)
+  })
+
+  test('messages that are delayed or gave way to others are erased, whatever waits beside them', async (t) => {
+    const s = await Scene.open(t, open)
+    const ids: string[] = []
+    for (let i = 0; i < 5; i++) ids.push((await s.publish('ann', { delayMs: 3_600_000 + i })).id)
+    for (let i = 0; i < 5; i++) await s.publish('bob', { delayMs: 3_600_000 + i })
+    assert.deepEqual((await s.erase('ann')).erased, { ...nothing, messages: 5, cancelled: 5 })
+    assert.equal((await s.store.counts()).pending, 5)
+    for (const id of ids) assert.equal((await s.message(id)).expunged, true)
+  })
+
   test('a message for many endpoints is erased in several steps, all of it', async (t) => {
     const s = await Scene.open(t, open)
     const { world, store } = s
@@ -407,6 +443,35 @@ function erasing(open: Open): void {
     }
   })
 }
+
+test('a step erases a hundred messages with as many statements as ten', async (t) => {
+  const statements: number[] = []
+  const { all: run } = StatementSync.prototype
+  t.after(() => {
+    StatementSync.prototype.all = run
+  })
+  for (const messages of [10, 100]) {
+    const s = await Scene.open(t, openSqliteHarness)
+    for (let i = 0; i < messages; i++) await s.publish('ann', { eventId: `e${i}` })
+    await s.world.harness.sql('update subject_key set since = 0')
+    await s.start('ann')
+    const runner = new TaskRunner(s.store, systemClock)
+    let count = 0
+    StatementSync.prototype.all = function (this: StatementSync, ...values: Parameters<typeof run>) {
+      count++
+      return run.apply(this, values)
+    } as typeof run
+    // The first step finds that no message is older than the pointers.
+    await runner.step()
+    await runner.step()
+    StatementSync.prototype.all = run
+    await runner.release()
+    assert.equal((await s.store.counts()).pending, 0)
+    statements.push(count)
+  }
+  assert.equal(statements[1], statements[0])
+  assert.ok((statements[1] as number) < 40, `${statements[1]} statements`)
+})
 
 describe('erasing a data subject on sqlite', () => erasing(openSqliteHarness))
 describe('erasing a data subject on postgres', () => erasing(openPostgresHarness))

@@ -338,7 +338,7 @@ test('an expunged message at a front that waits lets the others go', async (t) =
   ordered.answers.set(1, failure)
   const [first = 0] = await ordered.publish(2)
   await ordered.clock.advance(minute)
-  await ordered.store.expungeMessage(first)
+  await ordered.store.expungeMessages([first])
   await ordered.clock.advance(3 * minute)
   assert.deepEqual(ordered.sent, [1, 1, 2])
 })

@@ -125,7 +125,7 @@ test('an expunged message is not sent, although a worker had read it already', a
   assert(victim)
   const times = () => sent.filter(({ id }) => id === victim.id).length
   assert.equal(times(), 1)
-  await world.store.expungeMessage(victim.key)
+  await world.store.expungeMessages([victim.key])
   await clock.advance(30 * second)
   assert.equal(times(), 1)
   assert.equal(sent.length, 39)

@@ -88,7 +88,7 @@ test('replaying missing messages sends those that the endpoint subscribes to and
   const [expunged] = await publishMany(w, first, 1, 'video.new')
   await publishMany(w, first, 2, 'audio.new')
   const late = await w.endpoint(app, { eventTypes: ['video.*'] })
-  await w.store.expungeMessage(expunged as number)
+  await w.store.expungeMessages([expunged as number])
   await publishMany(w, late, 2, 'video.new')
   const work = { type: 'endpoint.replay', input: { ...ever, endpoint: late.key } } as const
   await run(w, work, app.key)

@@ -210,7 +210,7 @@ export const messages = {
         const results = new Map<string, 'expunged' | 'not-found'>()
         for (const id of ids) {
           const message = isRef(id) ? await store.findMessage(app.key, id) : undefined
-          if (message !== undefined) await store.expungeMessage(message.key)
+          if (message !== undefined) await store.expungeMessages([message.key])
           results.set(id, message === undefined ? 'not-found' : 'expunged')
         }
         return { results: Object.fromEntries(results) }
@@ -240,7 +240,7 @@ export const messages = {
       description: 'The message, its time and its attempts stay. Deliveries that have not been sent are cancelled.',
       answers: { 204: null },
       handle: async ({ message }, { store }) => {
-        await store.expungeMessage(message.key)
+        await store.expungeMessages([message.key])
       },
     }),
   ],

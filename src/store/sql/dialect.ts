@@ -47,11 +47,15 @@ export interface Dialect {
    * limit keeps the planner to one probe per row, whatever the statistics say.
    */
   probe(table: string, condition: string, lock?: string): string
+  /** As `probe`, for all rows that meet the condition: one range of an index for each row that is joined. */
+  ranges(table: string, condition: string): string
   /**
    * Deletes the rows of a table that a query finds, and returns one row for each. `key` lists the columns of the primary
    * key; `found` is what follows `select … from table`.
    */
   deleteFound(table: string, key: string, found: string): string
+  /** The condition that a row of a table is among those that a list names by these fields. `condition` is as for `probe`. */
+  listed(table: string, parameter: string, fields: Readonly<Record<string, ColumnType>>, condition: string): string
   /** Deletes the rows of a table that a list names, and returns these fields of each. The condition is as for `probe`. */
   deleteListed(
     table: string,
@@ -85,14 +89,16 @@ const sqlite: Dialect = {
   json: (text) => text,
   among: (column, list) => `${column} in (select value from json_each(${list}))`,
   probe: (table, condition) => `join ${table} on ${condition}`,
+  ranges: (table, condition) => `join ${table} on ${condition}`,
   deleteFound: (table, key, found) =>
     `delete from ${table} where (${key}) in (select ${key} from ${table} ${found}) returning 1`,
-  deleteListed(table, list, fields) {
+  listed(_table, list, fields) {
     const names = Object.keys(fields)
     const values = names.map((field) => `value ->> '${field}'`).join(', ')
-    return `delete from ${table} where (${names.join(', ')}) in (select ${values} from json_each(${list}))
-      returning ${names.join(', ')}`
+    return `(${names.join(', ')}) in (select ${values} from json_each(${list}))`
   },
+  deleteListed: (table, list, fields, condition) => `
+    delete from ${table} where ${sqlite.listed(table, list, fields, condition)} returning ${Object.keys(fields).join(', ')}`,
   rowsOf(list, alias, fields) {
     const columns = Object.keys(fields).map((field) => `value ->> '${field}' as ${field}`)
     return `(select ${columns.join(', ')}, key + 1 as place from json_each(${list})) as ${alias}`
@@ -127,13 +133,17 @@ const postgres: Dialect = {
   among: (column, list, type) => `${column} = any (${list}::${type}[])`,
   probe: (table, condition, lock = '') =>
     `cross join lateral (select * from ${table} where ${condition} limit 1 ${lock}) as ${table}`,
+  // The offset keeps the planner from driving the join from the table, as the limit does above.
+  ranges: (table, condition) => `cross join lateral (select * from ${table} where ${condition} offset 0) as ${table}`,
   // Both by place: a delete that joins may be driven from all of the table.
   deleteFound: (table, _key, found) =>
     `delete from ${table} where ctid = any (array (select ctid from ${table} ${found})) returning 1`,
-  deleteListed: (table, list, fields, condition) => `
-    delete from ${table} where ctid = any (array (
+  listed: (table, list, fields, condition) => `
+    ctid = any (array (
       select found.place from ${postgres.rowsOf(list, 'listed', fields)}
-       cross join lateral (select ctid as place from ${table} where ${condition} limit 1) as found))
+       cross join lateral (select ctid as place from ${table} where ${condition} limit 1) as found))`,
+  deleteListed: (table, list, fields, condition) => `
+    delete from ${table} where ${postgres.listed(table, list, fields, condition)}
     returning ${Object.keys(fields).join(', ')}`,
   rowsOf(list, alias, fields) {
     const arrays = Object.entries(fields).map(([field, type]) => `${list}.${field}::${type}[]`)

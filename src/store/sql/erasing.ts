@@ -1,64 +1,112 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { expungedResponse, type Messages } from '../messages.ts'
-import { inSpan, spanOf } from './message-rows.ts'
-import { selectAttempted } from './messages.ts'
-import type { Methods, Port } from './port.ts'
+import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
+import type { Dialect } from './dialect.ts'
+import { inSpan, spanOf, spanOfKeys } from './message-rows.ts'
+import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from './queues.ts'
-import { statement } from './statement.ts'
+import { type Shape, statement } from './statement.ts'
 
 /** The columns beside the body that are sent with it, and those that its producer chose for searching and ordering. */
 const sentColumns = 'headers = null, arrived_headers = null, trace = null'
 export const producerColumns = `${sentColumns}, ordering_key = null, channels = null, tags = null`
-const eraseMessage = statement<{ endpoints: number[] }>(
-  'erase-message',
-  ({ bytes }) => `
+
+/** A message as erasing sees it. */
+export interface ErasableMessage {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly event_id: string | null
+  readonly endpoints: number[]
+  readonly expunged: boolean
+  readonly expanding: boolean
+}
+
+const messagesNamed = (lock: string, { among }: Dialect) => `
+  select key, id, app, event_id, endpoints, expunged_at is not null as expunged,
+         exists (select 1 from fan_out where fan_out.message = message.key) as expanding
+    from message where ${among('key', ':messages', 'bigint')} and ${inSpan('key')} order by key ${lock}`
+const namedShape: Shape<ErasableMessage> = { json: ['endpoints'], flags: ['expunged', 'expanding'] }
+// The lock comes first: a replay either sees that the body is gone, or has queued its row and is seen here. In one order,
+// so that no two erasures wait for each other.
+const lockMessages = statement<ErasableMessage>(
+  'lock-messages',
+  (dialect) => messagesNamed(dialect.forUpdate, dialect),
+  namedShape,
+)
+const selectMessages = statement<ErasableMessage>(
+  'erasable-messages',
+  (dialect) => messagesNamed('', dialect),
+  namedShape,
+)
+const eraseMessages = statement(
+  'erase-messages',
+  ({ among, bytes }) => `
     update message set body = ${bytes(':nothing')}, ${producerColumns}, plan = null,
            expunged_at = coalesce(expunged_at, :now)
-     where key = :message
-    returning endpoints`,
-  { json: ['endpoints'] },
+     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
 )
-const lockBody = statement(
-  'lock-body',
-  ({ forUpdate }) => `select key from message where key = :message and expunged_at is null ${forUpdate}`,
+const selectPayloadEnds = statement<{ message: number; at: EpochMs }>(
+  'payload-ends-of',
+  ({ among }) => `select message, at from payload_end where ${among('message', ':messages', 'bigint')}`,
 )
-const selectPayloadEnd = statement<{ at: EpochMs }>(
-  'payload-end',
-  'select at from payload_end where message = :message',
-)
-const dropBody = statement(
-  'drop-body',
-  ({ bytes }) => `
+const dropBodies = statement(
+  'drop-bodies',
+  ({ among, bytes }) => `
     update message set body = ${bytes(':nothing')}, ${sentColumns}, plan = null, expunged_at = :now,
            erase_reason = 'delivered'
-     where key = :message`,
+     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
 )
-export const deleteVariants = statement('delete-variants', 'delete from variant where message = :message')
-/** The index of the message by its data subjects. */
-export const deleteSubjects = statement('delete-subjects', 'delete from subject where message = :message')
-export const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where message = :message')
-// A receiver may have echoed the message, in its answer or in a location that the error quotes.
-const eraseAttempts = statement(
+const ofMessages = (table: string) =>
+  statement(
+    `delete-${table}-of`,
+    ({ among }) => `delete from ${table} where ${among('message', ':messages', 'bigint')} and ${inSpan('message')}`,
+  )
+const deleteVariants = ofMessages('variant')
+const deleteFanOuts = ofMessages('fan_out')
+/** The index of messages by their data subjects. */
+const deleteSubjects = ofMessages('subject')
+
+// Read in the order of the primary key: planned on an empty table, Postgres would read all attempts by endpoint instead.
+const selectAttempted = statement<DeliveryKey>(
+  'attempted-of',
+  ({ among }) => `
+    select distinct message, endpoint
+      from (select message, endpoint from attempt
+             where ${among('message', ':messages', 'bigint')} and ${inSpan('message')}
+             order by message, endpoint, n) as own`,
+)
+// A receiver may have echoed the message, in its answer or in a location that the error quotes. The sum keeps the list of
+// endpoints out of the index: each pair of a message and an endpoint would be sought.
+const ofDeliveries = (among: (column: string, parameter: string, type: 'bigint') => string) =>
+  `${among('message', ':messages', 'bigint')} and ${among('endpoint + 0', ':endpoints', 'bigint')}`
+const answerless = (bytes: (parameter: string) => string) =>
+  `error = null, response = case when response is not null then ${bytes(':response')} end`
+const eraseAttempts = statement<{ n: number }>(
   'erase-attempts',
-  ({ bytes }) => `
-    update attempt set error = null, response = case when response is not null then ${bytes(':response')} end,
-           response_headers = null
-     where message = :message`,
-)
-export const eraseDead = statement(
-  'erase-dead',
   ({ among, bytes }) => `
-    update dead set error = null, response = case when response is not null then ${bytes(':response')} end
-     where ${among('endpoint', ':endpoints', 'bigint')} and message = :message
-    returning endpoint`,
+    update attempt set ${answerless(bytes)}, response_headers = null
+     where ${ofDeliveries(among)} and ${inSpan('message')}
+       and (error is not null or response_headers is not null or response <> ${bytes(':response')})
+    returning n`,
+)
+const eraseDead = statement<DeliveryKey>(
+  'erase-dead',
+  ({ listed, bytes }) => `
+    update dead set ${answerless(bytes)}
+     where ${listed(
+       'dead',
+       ':deliveries',
+       deliveryFields,
+       'dead.endpoint = listed.endpoint and dead.message = listed.message',
+     )}
+    returning endpoint, message`,
 )
 // Leans on unfiled_message.
-const eraseUnfiled = statement(
+const eraseUnfiled = statement<DeliveryKey>(
   'erase-unfiled',
-  ({ bytes }) => `
-    update unfiled set error = null, response = case when response is not null then ${bytes(':response')} end
-     where message = :message`,
+  ({ among, bytes }) => `
+    update unfiled set ${answerless(bytes)} where ${ofDeliveries(among)} returning endpoint, message`,
 )
 
 const selectDestinations = statement<{ endpoints: number[]; added: number[] | null; expanding: boolean }>(
@@ -79,8 +127,68 @@ const selectEnds = statement<{ code: string | null } & Record<'ended_at' | 'died
 /** Endpoints of a message whose deliveries are looked at in one call. */
 const endsAtOnce = 200
 
+/** Locks messages, by key. Those that are gone are left out. */
+export function* lockAll(sql: Transaction, messages: readonly number[]): Work<ErasableMessage[]> {
+  return messages.length === 0 ? [] : yield* sql.all(lockMessages, { messages, ...spanOfKeys(messages) })
+}
+
+/** The messages of which a delivery waits, or is still to be queued. */
+export function* waitingMessages(sql: Sql, messages: readonly number[]): Work<number[]> {
+  if (messages.length === 0) return []
+  const rows = yield* sql.all(selectMessages, { messages, ...spanOfKeys(messages) })
+  const deliveries = [...acceptedDeliveries(rows), ...(yield* strayDeliveries(sql, rows))]
+  const places = yield* findPlaces(sql, deliveries, { areAccepted: true })
+  const expanding = rows.filter((row) => row.expanding).map(({ key }) => key)
+  return [...new Set([...places.map(({ message }) => message), ...expanding])]
+}
+
+function acceptedDeliveries(messages: readonly ErasableMessage[]): DeliveryKey[] {
+  return messages.flatMap(({ key, endpoints }) => endpoints.map((endpoint) => ({ endpoint, message: key })))
+}
+
+/** Deletes the shaped bodies of messages, and ends their expansion. */
+export function* deleteForms(sql: Sql, messages: readonly number[]): Work<void> {
+  if (messages.length === 0) return
+  const values = { messages, ...spanOfKeys(messages) }
+  yield* sql.all(deleteVariants, values)
+  yield* sql.all(deleteFanOuts, values)
+}
+
+/** Takes messages out of the index by their data subjects. */
+export function* unindex(sql: Sql, messages: readonly number[]): Work<void> {
+  if (messages.length > 0) yield* sql.all(deleteSubjects, { messages, ...spanOfKeys(messages) })
+}
+
+/** The deliveries of messages that were tried at endpoints which they were not accepted for. */
+export function* strayDeliveries(sql: Sql, messages: readonly ErasableMessage[]): Work<DeliveryKey[]> {
+  if (messages.length === 0) return []
+  const keys = messages.map(({ key }) => key)
+  const accepted = new Map(messages.map(({ key, endpoints }) => [key, new Set(endpoints)]))
+  const attempted = yield* sql.all(selectAttempted, { messages: keys, ...spanOfKeys(keys) })
+  return attempted.filter(({ message, endpoint }) => accepted.get(message)?.has(endpoint) === false)
+}
+
+/** The rows whose answers were erased. */
+export interface ErasedAnswers {
+  readonly attempts: number
+  readonly dead: readonly DeliveryKey[]
+  /** Dead letters that wait for a dead-letter file. */
+  readonly unfiled: readonly DeliveryKey[]
+}
+
+/** Erases the answers of receivers to deliveries: all deliveries of several messages, or some of one. */
+export function* eraseAnswers(sql: Sql, deliveries: readonly DeliveryKey[]): Work<ErasedAnswers> {
+  if (deliveries.length === 0) return { attempts: 0, dead: [], unfiled: [] }
+  const messages = [...new Set(deliveries.map(({ message }) => message))]
+  const endpoints = [...new Set(deliveries.map(({ endpoint }) => endpoint))]
+  const values = { messages, endpoints, response: expungedResponse, ...spanOfKeys(messages) }
+  const attempts = (yield* sql.all(eraseAttempts, values)).length
+  const dead = yield* sql.all(eraseDead, { deliveries, response: expungedResponse })
+  return { attempts, dead, unfiled: yield* sql.all(eraseUnfiled, values) }
+}
+
 /** Finds out when the deliveries of a message have ended, and erases bodies. */
-export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessage' | 'deliveriesEnd' | 'eraseDelivered'>> {
+export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessages' | 'deliveriesEnd' | 'eraseDelivered'>> {
   return {
     *deliveriesEnd(message, from) {
       const madeAt = keyTime(message)
@@ -106,37 +214,39 @@ export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessage' | '
 
     *eraseDelivered(ends) {
       return yield* port.erase(function* (sql) {
-        const erased: number[] = []
-        for (const { message, at } of ends) {
-          // The lock comes first: a replay either sees that the body is gone, or has moved the end and is seen here.
-          if ((yield* sql.first(lockBody, { message })) === undefined) continue
-          if ((yield* sql.first(selectPayloadEnd, { message }))?.at !== at) continue
-          yield* sql.all(dropBody, { message, nothing: new Uint8Array() })
-          yield* sql.all(deleteVariants, { message })
-          erased.push(message)
-        }
-        if (erased.length > 0) yield* sql.expunged(erased)
-        return erased
+        // The lock comes first: a replay either sees that the body is gone, or has moved the end and is seen here.
+        const locked = yield* lockAll(
+          sql,
+          ends.map(({ message }) => message),
+        )
+        const present = new Set(locked.filter(({ expunged }) => !expunged).map(({ key }) => key))
+        const stored = yield* sql.all(selectPayloadEnds, { messages: [...present] })
+        const endOf = new Map(stored.map(({ message, at }) => [message, at]))
+        const meant = ends.filter(({ message, at }) => present.has(message) && endOf.get(message) === at)
+        const messages = meant.map(({ message }) => message)
+        if (messages.length === 0) return []
+        const values = { messages, ...spanOfKeys(messages) }
+        yield* sql.all(dropBodies, { ...values, nothing: new Uint8Array() })
+        yield* sql.all(deleteVariants, values)
+        yield* sql.expunged(messages)
+        return messages
       })
     },
 
-    *expungeMessage(message) {
+    *expungeMessages(list) {
       yield* port.erase(function* (sql) {
-        const row = yield* sql.first(eraseMessage, { message, nothing: new Uint8Array() })
-        if (row === undefined) return
-        const attempted = yield* sql.all(selectAttempted, { message })
-        const endpoints = [...new Set([...row.endpoints, ...attempted.map(({ endpoint }) => endpoint)])]
-        yield* sql.all(deleteVariants, { message })
-        yield* sql.all(deleteFanOut, { message })
-        yield* sql.all(deleteSubjects, { message })
-        const deliveries = endpoints.map((endpoint) => ({ endpoint, message }))
+        const locked = yield* lockAll(sql, list)
+        if (locked.length === 0) return
+        const messages = locked.map(({ key }) => key)
+        yield* sql.all(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
+        yield* deleteForms(sql, messages)
+        yield* unindex(sql, messages)
+        const deliveries = [...acceptedDeliveries(locked), ...(yield* strayDeliveries(sql, locked))]
         const places = yield* findPlaces(sql, deliveries, { areAccepted: true })
         if (places.length > 0) yield* sql.all(deleteQueued, { places })
         // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
-        yield* sql.all(eraseAttempts, { message, response: expungedResponse })
-        yield* sql.all(eraseDead, { message, endpoints, response: expungedResponse })
-        yield* sql.all(eraseUnfiled, { message, response: expungedResponse })
-        yield* sql.expunged([message])
+        yield* eraseAnswers(sql, deliveries)
+        yield* sql.expunged(messages)
       })
     },
   }

@@ -102,7 +102,7 @@ const selectAttempts = inBothOrders<ListedAttempt>(
   { flags: ['isLatest'] },
 )
 // Read in the order of the primary key: planned on an empty table, Postgres would read all attempts by endpoint instead.
-export const selectAttempted = statement<{ endpoint: number }>(
+const selectAttempted = statement<{ endpoint: number }>(
   'attempted-endpoints',
   `select distinct endpoint from (select endpoint from attempt where message = :message order by endpoint, n) as own
     order by endpoint`,
@@ -195,7 +195,7 @@ interface Counts {
   attempts: number
 }
 
-type MessageMethods = Omit<Messages, 'expungeMessage' | 'deliveriesEnd' | 'eraseDelivered'>
+type MessageMethods = Omit<Messages, 'expungeMessages' | 'deliveriesEnd' | 'eraseDelivered'>
 
 /** Messages and their attempts. */
 export function messages(port: Port): Methods<MessageMethods> {

@@ -21,7 +21,9 @@ const selectProgress = statement<DeliveryKey & Progress>(
   'progress',
   ({ rowsOf }) => `
     select wanted.endpoint, wanted.message, (select n ${latestAttempt}) as n, (select next_at ${latestAttempt}) as next_at,
-           (select 1 ${ofDelivery('dead')} limit 1) as dead
+           (select 1 ${ofDelivery('dead')} limit 1) as dead,
+           (select 1 ${ofDelivery('coalesced')} and ${inSpan('coalesced.message')} limit 1) as coalesced,
+           (select deliver_at from message where key = wanted.message and ${inSpan('key')}) as deliver_at
       from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`,
 )
 const selectAccepted = statement<DeliveryKey>(
@@ -31,17 +33,19 @@ const selectAccepted = statement<DeliveryKey>(
     ${probe('message', `message.key = wanted.message and ${inSpan('message.key')}`)}
      where ${has('message.endpoints', 'wanted.endpoint')}`,
 )
-// Each is a range of pending's primary key, and ends at the first row found.
-const searchRanges = statement<DeliveryKey & { readonly class: Class; readonly due_at: EpochMs | null }>(
+// Each is a range of pending's primary key. The sum keeps the list of messages out of the index: Postgres would read the
+// range once for each of them.
+const searchRanges = statement<QueuePlace>(
   'search-queues',
-  ({ rowsOf }) => `
-    select wanted.endpoint, wanted.class, wanted.message, (
-             select due_at from pending
-              where pending.endpoint = wanted.endpoint and pending.class = wanted.class
-                and pending.due_at >= wanted.earliest and pending.due_at <= wanted.latest
-                and pending.message = wanted.message limit 1
-           ) as due_at
-      from ${rowsOf(':ranges', 'wanted', { ...deliveryFields, class: 'integer', earliest: 'bigint', latest: 'bigint' })}`,
+  ({ rowsOf, ranges, among }) => `
+    select pending.endpoint, pending.class, pending.message, pending.due_at
+      from ${rowsOf(':ranges', 'wanted', { endpoint: 'bigint', class: 'integer', earliest: 'bigint', latest: 'bigint' })}
+      ${ranges(
+        'pending',
+        `pending.endpoint = wanted.endpoint and pending.class = wanted.class
+         and pending.due_at >= wanted.earliest and pending.due_at <= wanted.latest
+         and ${among('pending.message + 0', ':messages', 'bigint')}`,
+      )}`,
 )
 const selectQueued = statement<{ attempts: number; ahead: number }>(
   'find-queued',
@@ -113,15 +117,24 @@ interface Progress {
   readonly n: number | null
   readonly next_at: EpochMs | null
   readonly dead: number | null
+  /** Set when the delivery gave way to a newer message. */
+  readonly coalesced: number | null
+  /** When a message that was to be delivered later is due. */
+  readonly deliver_at: EpochMs | null
 }
 
 /** The primary key of a row that waits. */
-interface QueuePlace extends DeliveryKey {
+export interface QueuePlace extends DeliveryKey {
   readonly class: Class
   readonly due_at: EpochMs
 }
 
 const most = Number.MAX_SAFE_INTEGER
+/**
+ * Nearly every fresh row is due this close to the instant of its message. Looking there first spares reading all that an
+ * endpoint was sent within `nearMs`, which is thousands of rows for each delivery.
+ */
+const soonMs = 50
 
 type QueueMethods = Pick<DeadLetters, 'replay' | 'findReplaying'> & Pick<Lanes, 'findQueued'>
 
@@ -218,19 +231,26 @@ interface Located {
 
 /**
  * Finds the rows of deliveries. Rows are not indexed by message, since every delivery would pay for it; but a replay's
- * instant is known, a retry's is in the last attempt, and a fresh row's is that of its message but for a moment. Only a
- * row that must exist and is none of these is searched among all of its class: a dead letter has no row. `areAccepted`
+ * instant is known, a retry's is in the last attempt, a delayed row's in its message, and a fresh row's is that of its
+ * message but for a moment. Only a row that must exist and is none of these is searched among all of its class: a dead letter has no row. `areAccepted`
  * says that the messages were accepted for these endpoints, which is otherwise looked up where it matters.
  */
 function* locate(sql: Sql, deliveries: readonly DeliveryKey[], areAccepted = false): Work<Located> {
   if (deliveries.length === 0) return { places: [], strange: [] }
   const progress = yield* sql.all(selectProgress, { deliveries: keysOf(deliveries), ...spanOf(deliveries) })
   const places = yield* search(sql, progress.flatMap(likelyRanges))
+  const found = new Set(places.map(nameOf))
+  const unfound = progress.filter((delivery) => {
+    const hasNoRow = delivery.dead !== null || (delivery.n === null && delivery.coalesced !== null)
+    return !hasNoRow && !found.has(nameOf(delivery))
+  })
+  const later = yield* search(sql, unfound.map(nearRange))
+  places.push(...later)
 
   // A delivery whose latest attempt was its last is in no queue, unless it blocks an ordered lane in its first place.
-  const found = new Set(places.map(nameOf))
-  const missing = progress.filter(({ n, next_at: nextAt, dead, ...delivery }) => {
-    return dead === null && !(n !== null && nextAt === null) && !found.has(nameOf(delivery))
+  for (const place of later) found.add(nameOf(place))
+  const missing = unfound.filter((delivery) => {
+    return !(delivery.n !== null && delivery.next_at === null) && !found.has(nameOf(delivery))
   })
   const untried = areAccepted ? [] : missing.filter(({ n }) => n === null)
   const accepted =
@@ -243,21 +263,41 @@ function* locate(sql: Sql, deliveries: readonly DeliveryKey[], areAccepted = fal
   }
 }
 
+/** The rows of deliveries within ranges of their queues. Ranges that overlap are read once. */
 function* search(sql: Sql, ranges: readonly SearchRange[]): Work<QueuePlace[]> {
   if (ranges.length === 0) return []
-  const places = new Map<string, QueuePlace>()
-  for (const { due_at: dueAt, ...delivery } of yield* sql.all(searchRanges, { ranges })) {
-    if (dueAt !== null && !places.has(nameOf(delivery))) places.set(nameOf(delivery), { ...delivery, due_at: dueAt })
+  const messages = [...new Set(ranges.map(({ message }) => message))]
+  const sought = new Set(ranges.map(nameOf))
+  return (yield* sql.all(searchRanges, { ranges: merged(ranges), messages })).filter((row) => sought.has(nameOf(row)))
+}
+
+function merged(ranges: readonly SearchRange[]): Omit<SearchRange, 'message'>[] {
+  const sorted = ranges.toSorted(
+    (a, b) => a.endpoint - b.endpoint || a.class - b.class || a.earliest - b.earliest || a.latest - b.latest,
+  )
+  const result: { endpoint: number; class: Class; earliest: EpochMs; latest: EpochMs }[] = []
+  for (const { endpoint, class: itsClass, earliest, latest } of sorted) {
+    const last = result.at(-1)
+    const joins = last?.endpoint === endpoint && last.class === itsClass && earliest <= last.latest
+    if (joins) last.latest = Math.max(last.latest, latest)
+    else result.push({ endpoint, class: itsClass, earliest, latest })
   }
-  return [...places.values()]
+  return result
 }
 
 /** The few instants at which a delivery most likely waits. */
 function likelyRanges(delivery: DeliveryKey & Progress): SearchRange[] {
-  const { message, next_at: nextAt } = delivery
+  const { message, next_at: nextAt, deliver_at: deliverAt } = delivery
   const madeAt = keyTime(message)
-  const ranges = [replayRange(delivery), rangeOf(delivery, fresh, madeAt - nearMs, madeAt + nearMs)]
-  return nextAt === null ? ranges : [...ranges, rangeOf(delivery, timed, nextAt, nextAt)]
+  const ranges = [replayRange(delivery), rangeOf(delivery, fresh, madeAt - soonMs, madeAt + soonMs)]
+  const laterAt = nextAt ?? deliverAt
+  return laterAt === null ? ranges : [...ranges, rangeOf(delivery, timed, laterAt, laterAt)]
+}
+
+/** All instants at which a fresh row of the delivery can be due, but for a clock that was set. */
+function nearRange(delivery: DeliveryKey): SearchRange {
+  const madeAt = keyTime(delivery.message)
+  return rangeOf(delivery, fresh, madeAt - nearMs, madeAt + nearMs)
 }
 
 function replayRange(delivery: DeliveryKey): SearchRange {

@@ -1,45 +1,29 @@
-import { expungedResponse } from '../messages.ts'
+import type { DeliveryKey } from '../messages.ts'
 import type { Plan } from '../plan.ts'
+import { type Erased, type ErasedCounts, type Erasure, nothingErased, type Rewritten } from '../subjects.ts'
 import {
-  type Erased,
-  type ErasedCounts,
-  type Erasure,
-  endpointsPerErasure,
-  nothingErased,
-  type Rewritten,
-} from '../subjects.ts'
-import { deleteFanOut, deleteSubjects, deleteVariants, eraseDead, producerColumns } from './erasing.ts'
-import { selectAttempted } from './messages.ts'
+  deleteForms,
+  type ErasableMessage,
+  type ErasedAnswers,
+  eraseAnswers,
+  lockAll,
+  producerColumns,
+  strayDeliveries,
+  unindex,
+} from './erasing.ts'
+import { inSpan, spanOfKeys } from './message-rows.ts'
 import type { Sql, Transaction, Work } from './port.ts'
-import { deleteQueued, findPlaces } from './queues.ts'
+import { deleteQueued, findPlaces, type QueuePlace } from './queues.ts'
 import { statement } from './statement.ts'
 
-interface LockedMessage {
-  readonly id: string
-  readonly app: number
-  readonly event_id: string | null
-  readonly endpoints: number[]
-  readonly expunged: boolean
-  readonly expanding: boolean
-}
-
-// The lock comes first: a replay either sees that the body is gone, or has queued its row and is seen here.
-const lockMessage = statement<LockedMessage>(
-  'lock-subject-message',
-  ({ forUpdate }) => `
-    select id, app, event_id, endpoints, expunged_at is not null as expunged,
-           exists (select 1 from fan_out where fan_out.message = message.key) as expanding
-      from message where key = :message ${forUpdate}`,
-  { json: ['endpoints'], flags: ['expunged', 'expanding'] },
-)
 /** The columns beside the body in which a producer may have named the person. */
 const otherColumns = `${producerColumns}, event_id = null`
-const eraseMessage = statement(
-  'erase-subject-message',
-  ({ bytes }) => `
+const eraseMessages = statement(
+  'erase-subject-messages',
+  ({ among, bytes }) => `
     update message set body = ${bytes(':nothing')}, ${otherColumns}, plan = null,
            expunged_at = coalesce(expunged_at, :now), erase_reason = 'subject'
-     where key = :message`,
+     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
 )
 const rewriteMessage = statement(
   'rewrite-subject-message',
@@ -59,40 +43,21 @@ const deleteOtherVariants = statement(
   'delete-other-variants',
   ({ among }) => `delete from variant where message = :message and not (${among('n', ':kept', 'integer')})`,
 )
-const deleteEventId = statement(
-  'delete-subject-event-id',
-  'delete from event_id where app = :app and event_id = :event_id and message = :message',
+const deleteEventIds = statement(
+  'delete-subject-event-ids',
+  ({ among }) => `
+    delete from event_id
+     where app = :app and ${among('event_id', ':event_ids', 'text')} and ${among('message', ':messages', 'bigint')}`,
 )
-const insertSubject = statement(
-  'insert-subject',
-  'insert into subject (app, hash, message) values (:app, :hash, :message)',
-)
-// A receiver may have echoed the message, in its answer or in a location that the error quotes.
-const eraseAttempts = statement<{ n: number }>(
-  'erase-subject-attempts',
-  ({ among, bytes }) => `
-    update attempt set error = null, response = case when response is not null then ${bytes(':response')} end,
-           response_headers = null
-     where message = :message and ${among('endpoint', ':endpoints', 'bigint')}
-       and (error is not null or response_headers is not null or response <> ${bytes(':response')})
-    returning n`,
-)
-// Leans on unfiled_message.
-const eraseUnfiled = statement(
-  'erase-subject-unfiled',
-  ({ among, bytes }) => `
-    update unfiled set error = null, response = case when response is not null then ${bytes(':response')} end
-     where message = :message and ${among('endpoint', ':endpoints', 'bigint')}`,
+const insertSubjects = statement(
+  'index-subjects-again',
+  ({ rowsOf }) => `
+    insert into subject (app, hash, message)
+    select :app, cast(:hash as text), found.message from ${rowsOf(':messages', 'found', { message: 'bigint' })} where true
+    on conflict do nothing`,
 )
 // A letter that waits for no file was written to one, if this store ever had a file.
-const countFiled = statement<{ count: number }>(
-  'count-filed',
-  ({ among }) => `
-    select count(*) as count from dead
-     where ${among('endpoint', ':endpoints', 'bigint')} and message = :message
-       and exists (select 1 from dead_file where bytes > 0)
-       and not exists (select 1 from unfiled where unfiled.message = dead.message and unfiled.endpoint = dead.endpoint)`,
-)
+const selectFiled = statement('any-dead-file', 'select 1 from dead_file where bytes > 0 limit 1')
 // Refused arrivals are not indexed, and may name anyone. There are a few per source.
 const selectSources = statement<{ key: number }>(
   'sources-to-forget',
@@ -106,83 +71,100 @@ const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan
   json: ['plan'],
 })
 
-/** Rids messages of a data subject, within a transaction that overwrites what it erases. */
+/** A message of a step, and what becomes of it. */
+interface Case {
+  readonly erasure: Erasure
+  readonly row: ErasableMessage
+  readonly isFirst: boolean
+  readonly isLast: boolean
+  readonly places: readonly QueuePlace[]
+  readonly fate: 'erased' | 'rewritten' | 'settled' | 'spared'
+}
+
+/**
+ * Rids messages of a data subject, within a transaction that overwrites what it erases. Each statement is for all messages
+ * at once, but for those that write a new body.
+ */
 export function* eraseSubjects(sql: Transaction, erasures: readonly Erasure[]): Work<Erased> {
-  let counts = nothingErased
-  const filedMessages: string[] = []
-  const changed: number[] = []
+  const messages = erasures.map(({ message }) => message)
+  const locked = new Map((yield* lockAll(sql, messages)).map((row) => [row.key, row]))
+  const present: [Erasure, ErasableMessage][] = []
   for (const erasure of erasures) {
-    const one = yield* eraseOne(sql, erasure)
-    if (one === undefined) continue
-    counts = sumOf(counts, one.counts)
-    if (one.counts.filed > 0) filedMessages.push(one.id)
-    if (erasure.how !== 'settle') changed.push(erasure.message)
+    const row = locked.get(erasure.message)
+    // Another erasure of the same person was faster, and looks at the message once more itself.
+    if (row !== undefined && !(yield* isRewritten(sql, erasure))) present.push([erasure, row])
   }
-  if (changed.length > 0) yield* sql.expunged(changed)
-  return { counts, filedMessages }
-}
+  const deliveries = yield* deliveriesOf(sql, present)
+  const places = Map.groupBy(yield* findPlaces(sql, deliveries, { areAccepted: true }), ({ message }) => message)
+  const cases = present.map(([erasure, row]) => caseOf(erasure, row, places.get(row.key) ?? []))
+  const touched = cases.filter(({ fate }) => fate !== 'spared')
 
-export function sumOf(a: ErasedCounts, b: ErasedCounts): ErasedCounts {
-  const sums = Object.entries(a).map(([name, count]) => [name, count + b[name as keyof ErasedCounts]])
-  return Object.fromEntries(sums) as unknown as ErasedCounts
-}
-
-function* eraseOne(sql: Transaction, erasure: Erasure): Work<{ id: string; counts: ErasedCounts } | undefined> {
-  const { message, hash, from, how } = erasure
-  const row = yield* sql.first(lockMessage, { message })
-  if (row === undefined) {
-    yield* sql.all(deleteSubjects, { message })
-    return undefined
-  }
-  const isFirst = from === 0
-  // Another erasure of the same person was faster, and looks at the message once more itself.
-  const { body } = erasure.how === 'rewrite' && isFirst ? erasure : { body: undefined }
-  if (body !== undefined && (yield* sql.first(selectRewritten, { message, body })) !== undefined) return undefined
-  const isLast = from + endpointsPerErasure >= row.endpoints.length
-  const endpoints = row.endpoints.slice(from, from + endpointsPerErasure)
-  if (isLast) endpoints.push(...(yield* strangersOf(sql, message, row.endpoints)))
-  const deliveries = endpoints.map((endpoint) => ({ endpoint, message }))
-  const places = yield* findPlaces(sql, deliveries, { areAccepted: true })
-
-  // A wide message is rewritten whether or not anything waits: its first endpoints do not tell.
-  const isWide = row.endpoints.length > endpointsPerErasure
-  const goesOn =
-    how === 'settle' || (how === 'rewrite' && !row.expunged && (places.length > 0 || row.expanding || isWide))
-  if (isFirst && row.event_id !== null) yield* sql.all(deleteEventId, { app: row.app, event_id: row.event_id, message })
-  if (isFirst && goesOn && erasure.how === 'rewrite') yield* rewrite(sql, message, erasure)
-  if (!goesOn) {
-    if (isFirst) {
-      yield* sql.all(eraseMessage, { message, nothing: new Uint8Array() })
-      yield* sql.all(deleteVariants, { message })
-      yield* sql.all(deleteFanOut, { message })
-    }
-    if (places.length > 0) yield* sql.all(deleteQueued, { places })
-  }
+  yield* erasePayloads(sql, touched)
   // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
-  const values = { message, endpoints, response: expungedResponse }
-  const attempts = (yield* sql.all(eraseAttempts, values)).length
-  const filed = how === 'settle' ? 0 : ((yield* sql.first(countFiled, { message, endpoints }))?.count ?? 0)
-  const dead = (yield* sql.all(eraseDead, values)).length
-  yield* sql.all(eraseUnfiled, values)
-  if (isFirst || isLast) {
-    yield* sql.all(deleteSubjects, { message })
-    // A wide message goes on in the next step. After a rewrite, an attempt under way may record an answer yet, so the
-    // message is looked at once more.
-    const isFoundAgain = !isLast || (goesOn && how === 'rewrite')
-    if (isFoundAgain) yield* sql.all(insertSubject, { app: row.app, hash, message })
+  const cancelled = touched.flatMap((each) => (each.fate === 'erased' ? each.places : []))
+  if (cancelled.length > 0) yield* sql.all(deleteQueued, { places: cancelled })
+  const keys = new Set(touched.map(({ row }) => row.key))
+  const answers = yield* eraseAnswers(
+    sql,
+    deliveries.filter(({ message }) => keys.has(message)),
+  )
+  const filed = yield* filedAmong(sql, answers)
+  yield* reindex(sql, cases, [...messages.filter((message) => !locked.has(message))])
+  const changed = touched.filter(({ fate }) => fate !== 'settled').map(({ row }) => row.key)
+  if (changed.length > 0) yield* sql.expunged(changed)
+  return summed(touched, answers, filed)
+}
+
+function* isRewritten(sql: Sql, erasure: Erasure): Work<boolean> {
+  if (erasure.how !== 'rewrite' || (erasure.part?.from ?? 0) > 0) return false
+  const { message, body } = erasure
+  return (yield* sql.first(selectRewritten, { message, body })) !== undefined
+}
+
+/** The deliveries that the step deals with. */
+function* deliveriesOf(sql: Sql, present: readonly [Erasure, ErasableMessage][]): Work<DeliveryKey[]> {
+  const accepted = present.flatMap(([{ part }, { key, endpoints }]) =>
+    endpoints.slice(part?.from, part?.until).map((endpoint) => ({ endpoint, message: key })),
+  )
+  const ends = present.filter(([{ part }, { endpoints }]) => part === undefined || part.until >= endpoints.length)
+  const strays = yield* strayDeliveries(
+    sql,
+    ends.map(([, row]) => row),
+  )
+  return [...accepted, ...strays]
+}
+
+function caseOf(erasure: Erasure, row: ErasableMessage, places: readonly QueuePlace[]): Case {
+  const { how, part } = erasure
+  const waits = places.length > 0 || row.expanding
+  // A message in parts is rewritten whether or not anything waits: its first endpoints do not tell.
+  const goesOn = !row.expunged && (waits || part !== undefined)
+  const fate =
+    how === 'settle'
+      ? 'settled'
+      : how === 'end' && waits && !row.expunged
+        ? 'spared'
+        : how === 'rewrite' && goesOn
+          ? 'rewritten'
+          : 'erased'
+  const isLast = part === undefined || part.until >= row.endpoints.length
+  return { erasure, row, isFirst: (part?.from ?? 0) === 0, isLast, places, fate }
+}
+
+function* erasePayloads(sql: Transaction, touched: readonly Case[]): Work<void> {
+  const firsts = touched.filter(({ isFirst }) => isFirst)
+  const named = firsts.flatMap(({ row }) => (row.event_id === null ? [] : [{ ...row, event_id: row.event_id }]))
+  for (const [app, rows] of Map.groupBy(named, (row) => row.app)) {
+    const messages = rows.map(({ key }) => key)
+    yield* sql.all(deleteEventIds, { app, event_ids: rows.map((row) => row.event_id), messages })
   }
-  const isRewritten = goesOn && how === 'rewrite'
-  const counts: ErasedCounts = {
-    messages: isFirst && !goesOn && !row.expunged ? 1 : 0,
-    rewritten: isFirst && isRewritten ? 1 : 0,
-    cancelled: goesOn ? 0 : places.length,
-    without: isRewritten ? places.length : 0,
-    attempts,
-    deadLetters: how === 'settle' ? 0 : dead,
-    filed,
-    samples: 0,
+  for (const { fate, erasure } of firsts) {
+    if (fate === 'rewritten' && erasure.how === 'rewrite') yield* rewrite(sql, erasure.message, erasure)
   }
-  return { id: row.id, counts }
+  const messages = firsts.filter(({ fate }) => fate === 'erased').map(({ row }) => row.key)
+  if (messages.length === 0) return
+  yield* sql.all(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
+  yield* deleteForms(sql, messages)
 }
 
 function* rewrite(sql: Transaction, message: number, { body, variants }: Rewritten): Work<void> {
@@ -191,11 +173,47 @@ function* rewrite(sql: Transaction, message: number, { body, variants }: Rewritt
   for (const variant of variants) yield* sql.all(rewriteVariant, { message, ...variant })
 }
 
-/** Endpoints at which the message was tried although it was not accepted for them. */
-function* strangersOf(sql: Sql, message: number, accepted: readonly number[]): Work<number[]> {
-  const known = new Set(accepted)
-  const attempted = yield* sql.all(selectAttempted, { message })
-  return attempted.map(({ endpoint }) => endpoint).filter((endpoint) => !known.has(endpoint))
+/** The dead letters among those erased that were written to a dead-letter file before. */
+function* filedAmong(sql: Sql, { dead, unfiled }: ErasedAnswers): Work<DeliveryKey[]> {
+  if (dead.length === 0 || (yield* sql.first(selectFiled)) === undefined) return []
+  const waiting = new Set(unfiled.map(({ endpoint, message }) => `${endpoint} ${message}`))
+  return dead.filter(({ endpoint, message }) => !waiting.has(`${endpoint} ${message}`))
+}
+
+/** Takes messages out of the index by data subjects, but for those that a later step must find. */
+function* reindex(sql: Sql, cases: readonly Case[], gone: readonly number[]): Work<void> {
+  const done = cases.filter(({ fate, isFirst, isLast }) => fate !== 'spared' && (isFirst || isLast))
+  yield* unindex(sql, [...gone, ...done.map(({ row }) => row.key)])
+  // A wide message goes on in the next step. After a rewrite, an attempt under way may record an answer yet, so the
+  // message is looked at once more.
+  const again = [
+    ...done.filter(({ fate, isLast }) => !isLast || fate === 'rewritten'),
+    ...cases.filter(({ fate }) => fate === 'spared'),
+  ]
+  for (const [app, list] of Map.groupBy(again, ({ row }) => row.app)) {
+    for (const [hash, some] of Map.groupBy(list, ({ erasure }) => erasure.hash)) {
+      yield* sql.all(insertSubjects, { app, hash, messages: some.map(({ row }) => ({ message: row.key })) })
+    }
+  }
+}
+
+function summed(touched: readonly Case[], { attempts, dead }: ErasedAnswers, filed: readonly DeliveryKey[]): Erased {
+  const settled = new Set(touched.filter(({ fate }) => fate === 'settled').map(({ row }) => row.key))
+  const isCounted = ({ message }: DeliveryKey) => !settled.has(message)
+  const placesOf = (fate: Case['fate']) =>
+    touched.reduce((sum, each) => sum + (each.fate === fate ? each.places.length : 0), 0)
+  const counts: ErasedCounts = {
+    ...nothingErased,
+    messages: touched.filter(({ fate, isFirst, row }) => isFirst && fate === 'erased' && !row.expunged).length,
+    rewritten: touched.filter(({ fate, isFirst }) => isFirst && fate === 'rewritten').length,
+    cancelled: placesOf('erased'),
+    without: placesOf('rewritten'),
+    attempts,
+    deadLetters: dead.filter(isCounted).length,
+    filed: filed.filter(isCounted).length,
+  }
+  const written = new Set(filed.filter(isCounted).map(({ message }) => message))
+  return { counts, filedMessages: touched.filter(({ row }) => written.has(row.key)).map(({ row }) => row.id) }
 }
 
 /** Deletes the samples of refused arrivals at the application's sources; answers how many. */

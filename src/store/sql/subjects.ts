@@ -1,8 +1,11 @@
 import type { Application } from '../../domain/endpoint.ts'
+import type { MessageWeight } from '../../domain/erasure.ts'
 import { isSame } from '../../domain/field.ts'
 import type { StoreContext } from '../store.ts'
 import { type SubjectMessage, type SubjectRules, type Subjects, unindexedSubject } from '../subjects.ts'
 import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
+import { waitingMessages } from './erasing.ts'
+import { answerBytes, inSpan, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
 import { statement } from './statement.ts'
 import { variantOwners } from './subject-erasing.ts'
@@ -32,6 +35,18 @@ const selectMessages = statement<SubjectMessage>(
   { flags: ['indexed'] },
 )
 
+// Neither database reads a body or an answer to tell its length.
+const ofMessage = (table: string) =>
+  `from ${table} where ${table}.message = message.key and ${inSpan(`${table}.message`)}`
+const weighAll = statement<MessageWeight>(
+  'weigh-messages',
+  ({ among, lengthOf }) => `
+    select key as message, ${lengthOf('endpoints')} as endpoints, (select count(*) ${ofMessage('attempt')}) as attempts,
+           cast(length(body) + coalesce((select sum(length(body)) ${ofMessage('variant')}), 0) as bigint) as "bodyBytes",
+           cast(coalesce((select sum(${answerBytes}) ${ofMessage('attempt')}), 0) as bigint) as "answerBytes"
+      from message where ${among('key', ':messages', 'bigint')} and ${inSpan('key')} order by key`,
+)
+
 const secretLength = 43
 
 /** Finds messages by their data subjects. */
@@ -45,6 +60,14 @@ export function subjects(port: Port): Methods<Omit<Subjects, 'scrubErased'>> {
 
     *listSubjectMessages(app, hash, { after, until, limit }) {
       return yield* port.all(selectMessages, { app, hash, after, until, limit })
+    },
+
+    *weighMessages(messages) {
+      return messages.length === 0 ? [] : yield* port.all(weighAll, { messages, ...spanOfKeys(messages) })
+    },
+
+    *waitingAmong(messages) {
+      return yield* waitingMessages(port, messages)
     },
 
     *listVariants(message) {

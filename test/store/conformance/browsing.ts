@@ -187,7 +187,7 @@ export function browsing(open: Open): void {
 
     await world.store.expungeAttempt({ message: row.message, endpoint: endpoint.key, n: 1 })
     assert.deepEqual(await kept(), [null, null, headers])
-    await world.store.expungeMessage(row.message)
+    await world.store.expungeMessages([row.message])
     assert.deepEqual(await kept(), [null, null, null])
   })
 
@@ -207,7 +207,7 @@ export function browsing(open: Open): void {
     }
     const kept = async () => (await world.store.attemptsOf(row.message)).map(({ timings }) => timings)
     assert.deepEqual(await kept(), written)
-    await world.store.expungeMessage(row.message)
+    await world.store.expungeMessages([row.message])
     assert.deepEqual(await kept(), written)
   })
 
@@ -215,7 +215,7 @@ export function browsing(open: Open): void {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
-    await world.store.expungeMessage(row.message)
+    await world.store.expungeMessages([row.message])
     const settlement = world.settlement(endpoint, row, { state: 'delivered' })
     await world.settle(worker, { ...settlement, attempt: { ...settlement.attempt, responseHeaders: '{"x":"echo"}' } })
     const [attempt] = await world.store.attemptsOf(row.message)

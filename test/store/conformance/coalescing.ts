@@ -183,7 +183,7 @@ export function coalescing(open: Open): void {
     const delivery = { endpoint: endpoint.key, message: first.key }
     assert.deepEqual(await world.store.replay([delivery]), [delivery])
     assert.equal((await queued(world, endpoint, first))?.class, 2)
-    await world.store.expungeMessage(second.key)
+    await world.store.expungeMessages([second.key])
     assert.equal(await queued(world, endpoint, second), undefined)
     const third = await publish(world, endpoint)
     assert.ok(await queued(world, endpoint, third), 'after an expunged message the window goes on')

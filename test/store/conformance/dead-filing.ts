@@ -137,7 +137,7 @@ export function deadFiling(open: Open): void {
     const { endpoint, worker } = await worldWithLane(world)
     await world.store.beginDeadFiling()
     const message = await die(world, worker, endpoint)
-    await world.store.expungeMessage(message)
+    await world.store.expungeMessages([message])
     const [head] = await world.store.listUnfiled(1)
     const [letter] = await world.store.loadUnfiled([head?.key ?? 0])
     assert.equal(letter?.error, null)

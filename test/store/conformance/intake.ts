@@ -86,7 +86,7 @@ export function intake(open: Open): void {
     const [variant] = await world.store.loadVariants([{ message: keys.at(-1) as number, variant: 0 }])
     assert.deepEqual([variant?.trace, variant?.arrivedHeaders], [trace, arrivedHeaders])
 
-    await world.store.expungeMessage(keys[0] as number)
+    await world.store.expungeMessages([keys[0] as number])
     assert.equal((await traces()).filter((each) => each !== null).length, keys.length - 1)
     assert.equal((await arrived()).filter((each) => each !== null).length, keys.length - 1)
   })

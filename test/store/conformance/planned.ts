@@ -183,7 +183,7 @@ export function planned(open: Open): void {
     const { plain, publication } = await mixed(world)
     const { key } = await accepted(world, publication)
     const other = await world.store.publish([{ ...publication, orderingKey: null }])
-    await world.store.expungeMessage(key)
+    await world.store.expungeMessages([key])
     const both = [key, (other[0] as { key: number }).key].map((message) => ({ message, variant: 1 }))
     assert.deepEqual(
       (await world.store.loadVariants(both)).map((each) => each.key),

@@ -131,7 +131,7 @@ export function replaying(open: Open): void {
 
     const expunged: unknown[] = []
     world.store.watch({ rows() {}, lanes() {}, settings() {}, expunged: (keys) => void expunged.push(keys) })
-    await world.store.expungeMessage(key)
+    await world.store.expungeMessages([key])
     assert.deepEqual(expunged[0], [key])
     const message = await world.store.findMessage(app.key, id)
     assert.deepEqual([message?.expunged, message?.body.byteLength], [true, 0])
@@ -144,8 +144,8 @@ export function replaying(open: Open): void {
     // An attempt that was under way does not bring an expunged message back.
     await world.settle(worker, world.settlement(first, { ...retried }, { state: 'waiting', waitMs: 0 }))
     assert.equal((await world.store.counts()).pending, 1)
-    await world.store.expungeMessage(key)
-    await world.store.expungeMessage(1)
+    await world.store.expungeMessages([key])
+    await world.store.expungeMessages([1])
   })
 
   test('a delivery is found in whatever queue it waits, with how many are in front of it', async (t) => {

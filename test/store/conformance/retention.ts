@@ -169,7 +169,7 @@ export function retention(open: Open): void {
     assert.deepEqual(await store.duePayloadEnds(10), [])
     await world.pass(1100)
     assert.deepEqual(await dueEnds(world), [{ message: soon.key, isOver: true }])
-    await store.expungeMessage(soon.key)
+    await store.expungeMessages([soon.key])
     await store.forgetPayloadEnds([soon.key])
     assert.deepEqual(await store.duePayloadEnds(10), [])
     assert.equal((await store.findMessage(endpoint.app, soon.id))?.expunged, true)

@@ -84,24 +84,25 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['dead-by-message', [/endpoint = \$1 AND message >= \$2 AND message < \$3 AND message > \$4/]],
   ['progress', [/message = w\S*\.message AND endpoint = /, /endpoint = w\S*\.endpoint AND message = /]],
   ['accepted-among', [/key = w\S*\.message/]],
-  [
-    'search-queues',
-    [/endpoint = \S+ AND class = \S+ AND due_at >= w\S*\.earliest AND due_at <= w\S*\.latest AND message = /],
-  ],
+  ['search-queues', [/endpoint = \S+ AND class = \S+ AND due_at >= w\S*\.earliest AND due_at <= w\S*\.latest$/]],
   ['find-queued', [/endpoint = \$1 AND class = \$2 AND due_at = \$3 AND message = \$4/, /due_at, message < /]],
   ['sendable', [/key = ANY/]],
   ['present-endpoints', [/key = ANY/]],
   ['delete-queued', [/endpoint = \w+\.endpoint AND class = \w+\.class AND due_at = \w+\.due_at AND message = /]],
   ['insert-replays', [/message = w\S*\.message AND endpoint = /]],
   ['delete-dead', [/endpoint = \w+\.endpoint AND message = \w+\.message/]],
-  ['erase-message', [/key = \$\d/]],
-  ['erase-attempts', [/message = \$\d/]],
+  ['lock-messages', [/key = ANY/]],
+  ['weigh-messages', [/key = ANY/, /message = message\S*\.key/]],
+  ['erase-messages', [/key = ANY/]],
+  ['erase-subject-messages', [/key = ANY/]],
+  ['erase-attempts', [/message = ANY \S+ AND message >= \$\d AND message <= \$\d$/]],
+  ['attempted-of', [/message = ANY/]],
   ['unfiled', [/key > 0/]],
   ['unfiled-of-region', [/region = \$1/]],
   ['some-unfiled', [/key = ANY/]],
   ['delete-filed', [/key = ANY/]],
-  ['erase-unfiled', [/message = \$\d/]],
-  ['erase-dead', [/endpoint = ANY .* AND message = \$\d/]],
+  ['erase-unfiled', [/message = ANY/]],
+  ['erase-dead', [/endpoint = listed\.endpoint AND message = listed\.message/]],
   ['lane', [/endpoint = \$1/, /key = \$1|key = \S*endpoint/]],
   ['count-classes', [/class = 0/, /class = 1/, /class = 2/]],
   ['save-snapshots', [/endpoint = ANY/]],
@@ -158,7 +159,7 @@ const readsWhole = new Set([
   'signing-keys',
   'sealed-signing-keys',
   'insert-signing-key',
-  'count-filed',
+  'any-dead-file',
   'any-message',
   // Of the server's catalogs: as many rows as there are tables, settings and sessions.
   'condition-settings',
@@ -257,6 +258,7 @@ describe('hot statements', () => {
     const key = firstKeyAt((today - 30) * dayMs)
     const names = [
       ...['progress', 'accepted-among', 'delivery-ends', 'latest-attempts', 'some-attempts', 'find-coalesced'],
+      ...['lock-messages', 'weigh-messages', 'erase-messages', 'erase-attempts', 'attempted-of', 'delete-subject-of'],
       ...['load-messages', 'load-variants', 'message-summaries', 'message-destinations', 'accepted-for', 'sendable'],
     ]
     for (const name of names) {
@@ -265,7 +267,8 @@ describe('hot statements', () => {
       const count = Math.max(...[...text.matchAll(/\$(\d+)/g)].map(([, n]) => Number(n)))
       const values = Array.from({ length: count }, (_, i) => {
         const type = new RegExp(`\\$${i + 1}::(\\w+)\\[\\]`).exec(text)?.[1]
-        return type === undefined ? key : `'{${type === 'bigint' ? key : 1}}'`
+        if (type !== undefined) return `'{${type === 'bigint' ? key : 1}}'`
+        return text.includes(`$${i + 1}::bytea`) ? `''` : key
       })
       await client.query(`prepare probing as ${text}`)
       const { rows } = await client.query(`explain (format json) execute probing (${values.join(', ')})`)

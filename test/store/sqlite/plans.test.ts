@@ -127,8 +127,10 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ['search-queues'],
     [
       'SCAN json_each VIRTUAL TABLE INDEX 1:',
-      'CORRELATED SCALAR SUBQUERY 1',
       'SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND due_at>? AND due_at<?)',
+      'LIST SUBQUERY 2',
+      'SCAN json_each VIRTUAL TABLE INDEX 1:',
+      'CREATE BLOOM FILTER',
     ],
   ],
   [
