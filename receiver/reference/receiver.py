@@ -36,6 +36,7 @@ def verify(secret: str, headers, body: bytes) -> bool:
 
 
 @app.post("/")
+@app.post("/webhooks")
 def receive():
     body = request.get_data()
     if not verify(os.environ["WEBHOOK_SECRET"], request.headers, body):

@@ -30,9 +30,10 @@ max_body_bytes = 2 * 1024 * 1024
 
 receive = lambda do |request, response|
   headers = request.header.transform_values { |values| values.join(',') }
-  next response.status = 413 if request.content_length > max_body_bytes
-
-  body = request.body || ''
+  # A chunked body has no length in front, so the bytes are counted as they come.
+  body = ''.b
+  request.body { |chunk| body << chunk if body.bytesize <= max_body_bytes }
+  next response.status = 413 if body.bytesize > max_body_bytes
   next response.status = 401 unless verify(ENV.fetch('WEBHOOK_SECRET'), headers, body)
 
   id = headers['webhook-id']

@@ -15,6 +15,8 @@ export const errorStatus = {
   wrong_signature: 401,
   /** The request has no id, so that a duplicate could not be recognized. */
   no_id: 400,
+  /** The sender hung up before the end of the body. */
+  body_incomplete: 400,
   /** The body is longer than the receiver allows. */
   body_too_large: 413,
   /** Another part of the program read the body before it could be verified. */

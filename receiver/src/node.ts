@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { bodyConsumed, bodyTooLarge, concatenated, type Receiver } from './receive.ts'
+import { bodyConsumed, bodyIncomplete, bodyTooLarge, concatenated, type Receiver } from './receive.ts'
 import type { Received } from './verify.ts'
 
 /** A request of node:http, on which a framework may have put the body. */
@@ -54,8 +54,8 @@ async function readNode(request: NodeRequest, maxBodyBytes: number, remedy: stri
     }
     request.on('data', onData)
     request.on('end', () => resolve(concatenated(chunks, length)))
-    // A sender that hangs up needs no answer; `close` also comes after `end`, when it changes nothing.
-    request.on('error', reject)
-    request.on('close', () => reject(new Error('The sender hung up before the end of the body.')))
+    // `close` also comes after `end`, when it changes nothing.
+    request.on('error', (error) => reject(bodyIncomplete(error)))
+    request.on('close', () => reject(bodyIncomplete()))
   })
 }

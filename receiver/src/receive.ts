@@ -143,7 +143,8 @@ async function readRequest(request: Request, maxBodyBytes: number): Promise<Rece
   const chunks: Uint8Array[] = []
   let length = 0
   const reader = request.body?.getReader()
-  for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) {
+  const read = () => reader?.read().catch((error: unknown) => Promise.reject(bodyIncomplete(error)))
+  for (let part = await read(); part?.done === false; part = await read()) {
     length += part.value.length
     if (length > maxBodyBytes) {
       await reader?.cancel()
@@ -172,6 +173,12 @@ export function bodyTooLarge(maxBodyBytes: number): ReceiverError {
     message,
     'Raise `maxBodyBytes` of the receiver if such messages are wanted.',
   )
+}
+
+/** Anyone can hang up, so `onError` does not hear of it. */
+export function bodyIncomplete(cause?: unknown): ReceiverError {
+  const message = 'The sender hung up before the end of the body.'
+  return new ReceiverError('body_incomplete', message, 'The sender has to send the request again.', { cause })
 }
 
 export function bodyConsumed(remedy: string): ReceiverError {
