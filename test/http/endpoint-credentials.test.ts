@@ -204,6 +204,53 @@ test('credentials do not follow a URL to another host', async () => {
   assert.equal(again.status, 200)
 })
 
+test('secret headers do not follow a URL to another host, whoever moves it', async () => {
+  const api = await opened()
+  const headers = { Authorization: 'Bearer canary', 'X-Api-Key': 'canary', 'X-Plain': 'shown' }
+  assert.equal((await api.ask('PUT', `${one}/headers`, { headers })).status, 204)
+  const { token } = (
+    await api.ask('POST', '/api/v1/auth/app-portal-access/acme', { capabilities: ['ViewBase', 'ManageEndpoint'] })
+  ).json
+  const customer = { authorization: `Bearer ${token}` }
+  const shown = (await api.ask('GET', `${one}/headers`, undefined, customer)).json
+  assert.deepEqual(shown, { headers: { 'X-Plain': 'shown' }, sensitive: ['Authorization', 'X-Api-Key'] })
+  for (const method of ['PATCH', 'PUT']) {
+    for (const caller of [customer, {}]) {
+      for (const moved of [
+        'https://evil.example/',
+
+        'https://receiver.example:8443/hook',
+      ]) {
+        const { status, json } = await api.ask(method, one, { url: moved }, caller)
+        assert.equal(status, 422, moved)
+        assert.match(
+          JSON.stringify(json),
+          /stored secret headers \(Authorization, X-Api-Key\) were given for https:\/\/receiver\.example; give all/,
+        )
+      }
+    }
+  }
+  const stored = async () => {
+    const app = (await api.store.findApplication('acme'))?.key ?? assert.fail()
+    const { url, headers } = (await api.store.findEndpoint(app, 'one')) ?? assert.fail()
+    return { url, headers }
+  }
+  assert.deepEqual(await stored(), { url, headers })
+  // The same host, and headers that are given again or removed.
+  assert.equal((await api.ask('PATCH', one, { url: 'https://receiver.example/other' }, customer)).status, 200)
+  assert.deepEqual((await stored()).headers, headers)
+  const given = { url: 'https://new.example/', headers: { 'X-Api-Key': 'own' } }
+  assert.equal((await api.ask('PATCH', one, given, customer)).status, 200)
+  assert.deepEqual(await stored(), given)
+  const removed = await api.ask('PATCH', `${one}/headers`, {
+    deleteHeaders: ['x-api-key'],
+    headers: { 'X-Plain': 'a' },
+  })
+  assert.equal(removed.status, 204)
+  assert.equal((await api.ask('PATCH', one, { url: 'https://last.example/' }, customer)).status, 200)
+  assert.deepEqual(await stored(), { url: 'https://last.example/', headers: { 'X-Plain': 'a' } })
+})
+
 test('a client certificate needs https', async () => {
   const api = await opened()
   const plain = await api.ask('PATCH', one, { url: 'http://127.0.0.1:9/', clientCertificate: first })

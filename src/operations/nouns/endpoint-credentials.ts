@@ -13,6 +13,7 @@ import {
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { readClientCertificate, readPrivateKey } from '../../wire/certificate.ts'
+import { isSensitiveHeader } from '../../wire/headers.ts'
 import { closed, instant, integer, iso, maybe, nullable, text } from '../fields.ts'
 import type { Out } from '../route.ts'
 
@@ -231,7 +232,7 @@ function isKeyed({ method }: OAuth2): boolean {
 
 /** Problems of an endpoint as it is after a change. */
 export function completedProblems(
-  fields: Partial<Pick<Endpoint, 'url' | 'auth' | 'clientCertificate'>>,
+  fields: Partial<Pick<Endpoint, 'url' | 'auth' | 'clientCertificate' | 'headers'>>,
   before: Endpoint | undefined,
 ): FieldError[] {
   const { url, auth, clientCertificate } = { ...before, ...fields }
@@ -244,12 +245,34 @@ export function completedProblems(
     const message = 'needs an https URL: without TLS no certificate is shown'
     problems.push({ at: ['body', 'clientCertificate'], message, type: 'certificate' })
   }
-  const moved = before?.auth != null && fields.auth === undefined && originOf(before.url) !== originOf(fields.url)
-  if (moved && fields.url !== undefined) {
-    const message = `changes the host, and the stored credentials were given for ${originOf(before.url)}; give \`auth\` again with it, or null`
-    problems.push({ at: ['body', 'url'], message, type: 'auth' })
+  return [...problems, ...movedProblems(fields, before)]
+}
+
+/**
+ * Secrets that were given for the host of before, and would follow the URL to another host. A person who may change the
+ * URL but never knew them could have them sent to a machine of their own.
+ */
+function movedProblems(
+  { url, auth, headers }: Partial<Pick<Endpoint, 'url' | 'auth' | 'headers'>>,
+  before: Endpoint | undefined,
+): FieldError[] {
+  if (before === undefined || url === undefined || originOf(before.url) === originOf(url)) return []
+  const problem = (what: string, remedy: string, type: string): FieldError => {
+    const message = `changes the host, and the stored ${what} were given for ${originOf(before.url)}; ${remedy}`
+    return { at: ['body', 'url'], message, type }
   }
-  return problems
+  // Records that do not open now may open again with the right key.
+  const { damaged = [] } = before
+  const keepsAuth = auth === undefined && (before.auth != null || damaged.includes('auth'))
+  const names = headers === undefined ? Object.keys(before.headers).filter(isSensitiveHeader) : []
+  const keepsHeaders = names.length > 0 || (headers === undefined && damaged.includes('headers'))
+  const listed = names.length === 0 ? '' : ` (${names.join(', ')})`
+  return [
+    ...(keepsAuth ? [problem('credentials', 'give `auth` again with it, or null', 'auth')] : []),
+    ...(keepsHeaders
+      ? [problem(`secret headers${listed}`, 'give all `headers` again with it, or remove these first', 'headers')]
+      : []),
+  ]
 }
 
 function originOf(url: string | undefined): string | undefined {
