@@ -2,11 +2,11 @@ import type { Command as Commander } from 'commander'
 import { nearest } from '../domain/nearest.ts'
 import { moment } from '../domain/phrases.ts'
 import { choice, duration } from '../runtime/setting-kinds.ts'
-import { isProviderName, providerNames, providers } from '../sources/providers.ts'
+import { isProviderName, type ProviderName, providerNames, providers } from '../sources/providers.ts'
 import { type Item, pathOf } from './client.ts'
 import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { addFields, fieldFacts, fieldsOf, withoutMarks } from './field-options.ts'
+import { addFields, fieldFacts, fieldsOf, unsetField, withoutMarks } from './field-options.ts'
 import { byFlags, flagOf, ownSettings, settings, settingsOf, stepOf } from './source-settings.ts'
 import { ago, counted, facts, grouped, instant, nameOf, shorten, table, text } from './table.ts'
 
@@ -92,13 +92,24 @@ export function addSource(commands: RemoteCommands): void {
         async (session, [ref]) => {
           const { app, path, item } = await locate(session, ref)
           const { settings: given, ...rest } = changeOf(session)
-          const body = { ...rest, ...(given !== undefined && { settings: { ...ownSettings(item), ...given } }) }
+          const unset = unsetOf(session, item)
+          const body = {
+            ...rest,
+            ...unset.fields,
+            ...((given ?? unset.settings) !== undefined && {
+              settings: { ...ownSettings(item), ...(given as Item), ...unset.settings },
+            }),
+          }
           const changed = await byFlags(text(item.provider), change(session, path, body))
           session.show(changed, (shown) => describe(session, shown, app))
         },
       ),
     ),
-  ).addOption(option('--disabled <SWITCH>', 'on: answer 404 to all arrivals', choice(['on', 'off'])))
+  )
+    .addOption(option('--disabled <SWITCH>', 'on: answer 404 to all arrivals', choice(['on', 'off'])))
+    .addOption(
+      repeated('--unset <OPTION>', 'option that goes back to its default, such as event-type or uid; may be repeated'),
+    )
 
   inApp(
     source.add(
@@ -186,6 +197,29 @@ function changeOf(session: Session): Item {
     metadata: pairsOf(metadata),
     disabled: disabled === undefined ? undefined : disabled === 'on',
     settings: Object.keys(given).length === 0 ? undefined : given,
+  }
+}
+
+/** The fields and the settings that `--unset` names, with their defaults. Null is the default of a setting. */
+function unsetOf({ options }: Session, { provider }: Item): { fields: Item; settings: Item | undefined } {
+  const { unset = [] } = options as { unset?: string[] }
+  const name = isProviderName(String(provider)) ? providers[String(provider) as ProviderName].title : String(provider)
+  const defaults: Item = { uid: null, name, metadata: {} }
+  const flags = { uid: '--uid <UID>', name: '--display-name <TEXT>', metadata: '--metadata <NAME=VALUE>' }
+  const known = {
+    ...Object.fromEntries(Object.entries(flags).map(([field, flag]) => [field, { flag }])),
+    ...Object.fromEntries(
+      Object.entries(settingsOf(provider)).map(([field, { flag, required }]) => [
+        field,
+        { ...(flag !== undefined && { flag }), ...(required === true && { noNull: true as const }) },
+      ]),
+    ),
+  }
+  const names = unset.map((option) => unsetField(option, known))
+  const [own, others] = [names.filter((each) => each in defaults), names.filter((each) => !(each in defaults))]
+  return {
+    fields: Object.fromEntries(own.map((each) => [each, defaults[each]])),
+    settings: others.length === 0 ? undefined : Object.fromEntries(others.map((each) => [each, null])),
   }
 }
 

@@ -13,6 +13,11 @@ function push(url: string, body: string, key = secret, change: Record<string, st
   return fetch(url, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
 }
 
+interface Shown {
+  readonly [field: string]: unknown
+  readonly settings: Readonly<Record<string, unknown>>
+}
+
 const statusOf = async (answer: Promise<Response>) => (await answer).status
 
 describe('sources at the command line', () => {
@@ -85,6 +90,30 @@ describe('sources at the command line', () => {
     await eventually('it is open', async () => (await statusOf(push(url, '{}'))) === 202)
     const [message] = await json<Record<string, unknown>[]>('messages shop --limit 1')
     assert.equal(message?.eventType, 'git.push')
+  })
+
+  test('update --unset goes back to the defaults of the provider', async () => {
+    const { sluice, json } = place
+    const fresh = await json<Shown>('source create github --app shop --uid fresh')
+    const { id } = await create('unset', ' --replay-window 1h --event-type git --display-name Hub --metadata team=web')
+    const some = await json<Shown>('source update unset --unset event-type --unset metadata --unset display-name')
+    assert.deepEqual(
+      [some.name, some.metadata, some.settings.eventType, some.settings.replayWindowSeconds],
+      ['GitHub', {}, fresh.settings.eventType, 3600],
+    )
+    const rest = await json<Shown>('source update unset --unset replayWindowSeconds --unset uid --event-id {/id}')
+    assert.deepEqual(
+      [rest.uid, rest.settings.replayWindowSeconds, rest.settings.eventId],
+      [null, fresh.settings.replayWindowSeconds, ['{/id}']],
+    )
+    assert.match(
+      await sluice(`source update ${id} --unset event-typ`, 2),
+      /"event-typ" cannot be unset\. Did you mean event-type\?/,
+    )
+    // A setting of another provider, and one that its provider needs.
+    assert.match(await sluice(`source update ${id} --unset verify-token`, 2), /"verify-token" cannot be unset/)
+    await sluice('source create meta --app shop --uid needs --verify-token my-verify-token --secret an-app-secret')
+    assert.match(await sluice('source update needs --unset verify-token', 2), /"verify-token" cannot be unset/)
   })
 
   test('rotate gives a new URL or a new secret, and says until when the old one counts', async () => {
