@@ -8,11 +8,16 @@ import type {
   SchedulePatchFields,
 } from '../operations/nouns/schedule-schema.ts'
 
+import type { SourceProviderOut as SourceProviderOutSchema } from '../operations/nouns/source-provider.ts'
 import type {
+  ArrivalSampleOut as ArrivalSampleOutSchema,
   SourceCreatedOut as SourceCreatedOutSchema,
   SourceIn,
   SourceOut as SourceOutSchema,
   SourcePatch,
+  SourceSummaryOut as SourceSummaryOutSchema,
+  SourceTestIn as SourceTestInSchema,
+  SourceTestOut as SourceTestOutSchema,
 } from '../operations/nouns/source-schema.ts'
 
 /** An application as the API shows it. */
@@ -175,12 +180,26 @@ export type { SourceIn, SourcePatch } from '../operations/nouns/source-schema.ts
 export type SourceOut = Static<typeof SourceOutSchema>
 /** A new source, with the secret that Sluice made. */
 export type SourceCreatedOut = Static<typeof SourceCreatedOutSchema>
+/** A source among those of all applications. */
+export type SourceSummaryOut = Static<typeof SourceSummaryOutSchema>
+/** A sender that Sluice can verify. */
+export type SourceProviderOut = Static<typeof SourceProviderOutSchema>
+/** A request that a source refused. */
+export type ArrivalSampleOut = Static<typeof ArrivalSampleOutSchema>
+/** A request to judge. */
+export type SourceTestIn = Static<typeof SourceTestInSchema>
+/** The judgement about a request. */
+export type SourceTestOut = Static<typeof SourceTestOutSchema>
 
 /** URLs that take webhooks of other services in. Each source is named by its id or uid. */
 export interface Sources {
   create(app: string, input: SourceIn): Promise<SourceCreatedOut>
   get(app: string, source: string): Promise<SourceOut>
   list(app: string, options?: ListOptions): Promise<List<SourceOut>>
+  /** The sources of all applications. */
+  listAll(options?: ListOptions): Promise<List<SourceSummaryOut>>
+  /** The senders that Sluice can verify, with their settings. */
+  providers(): Promise<readonly SourceProviderOut[]>
   /** Absent fields stay; `settings` replaces all settings. */
   update(app: string, source: string, change: SourcePatch): Promise<SourceOut>
   /** Deletes it; the messages that arrived at it stay. */
@@ -189,6 +208,10 @@ export interface Sources {
   rotateToken(app: string, source: string, gracePeriodSeconds?: number): Promise<SourceOut>
   /** Replaces the secret; resolves with the new one if Sluice made it. */
   rotateSecret(app: string, source: string, rotation?: SourceRotation): Promise<string | null>
+  /** The newest refused requests, and why they were refused. */
+  samples(app: string, source: string): Promise<readonly ArrivalSampleOut[]>
+  /** Judges a request without storing anything: whether the source would accept it, or why not. */
+  test(app: string, source: string, request: SourceTestIn): Promise<SourceTestOut>
 }
 
 /** The new secret of a source. */
@@ -204,6 +227,10 @@ export function sources(request: Request): Sources {
     create: (app, input) => request('POST', all(app), input),
     get: (app, source) => request('GET', at(app, source)),
     list: (app, options) => request('GET', `${all(app)}${queryOf(options)}`),
+    listAll: (options) => request('GET', `/source${queryOf(options)}`),
+    async providers() {
+      return (await request<{ data: readonly SourceProviderOut[] }>('GET', '/source-provider')).data
+    },
     update: (app, source, change) => request('PATCH', at(app, source), change),
     delete: (app, source) => request('DELETE', at(app, source)),
     rotateToken: (app, source, gracePeriodSeconds) =>
@@ -212,5 +239,9 @@ export function sources(request: Request): Sources {
       const { secret } = await request<{ secret: string | null }>('POST', `${at(app, source)}/secret/rotate`, rotation)
       return secret
     },
+    async samples(app, source) {
+      return (await request<{ data: readonly ArrivalSampleOut[] }>('GET', `${at(app, source)}/sample`)).data
+    },
+    test: (app, source, tried) => request('POST', `${at(app, source)}/test`, tried),
   }
 }

@@ -9,12 +9,14 @@ import { embed } from './embedded.ts'
 const secret = "It's a Secret to Everybody"
 const body = '{ "ref":"refs/heads/main", "size": 1.0 }'
 
-function push(url: string | null, key: string | null): Promise<Response> {
-  const signature = `sha256=${createHmac('sha256', key ?? '')
-    .update(body)
-    .digest('hex')}`
-  const headers = { 'content-type': 'application/json', 'x-github-event': 'push', 'x-hub-signature-256': signature }
-  return fetch(url ?? '', { method: 'POST', headers, body })
+/** The headers of an event of GitHub. */
+function signed(key: string): Record<string, string> {
+  const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`
+  return { 'content-type': 'application/json', 'x-github-event': 'push', 'x-hub-signature-256': signature }
+}
+
+function push(url: string | null, key: string): Promise<Response> {
+  return fetch(url ?? '', { method: 'POST', headers: signed(key), body })
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
@@ -38,6 +40,15 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         return arrivals.accepted === 1 && arrivals.refused === 1 && arrivals
       })
       assert.deepEqual([accepted, refused], [1, 1])
+      const [sample, ...others] = await sluice.sources.samples('shop', 'repo')
+      assert.deepEqual([sample?.code, sample?.bytes, others], ['wrong_signature', body.length, []])
+      assert.equal(Buffer.from(sample?.body ?? '', 'base64').toString(), body)
+      const headers = { ...signed(secret), 'x-github-delivery': 'd1' }
+      assert.deepEqual(await sluice.sources.test('shop', 'repo', { headers, body }), {
+        ...{ result: 'event', eventType: 'push', eventId: 'd1', code: null, reason: null },
+      })
+      const { result, code } = await sluice.sources.test('shop', 'repo', { headers, body: `${body} ` })
+      assert.deepEqual([result, code], ['refused', 'wrong_signature'])
     })
 
     test('sources are created, listed, changed, rotated and deleted', async (t) => {
@@ -58,6 +69,16 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         [other.id, made.id],
       )
       assert.equal((await sources.list('shop', { limit: 1 })).done, false)
+      const everywhere = (await sources.listAll({ order: 'ascending' })).data
+      assert.deepEqual(
+        everywhere.map(({ id, appUid }) => [id, appUid]),
+        [
+          [made.id, 'shop'],
+          [other.id, 'shop'],
+        ],
+      )
+      const [first] = await sources.providers()
+      assert.deepEqual([first?.name, first?.secret?.origin], ['github', 'chosen'])
       const changed = await sources.update('shop', 'repo', { name: 'Hub', settings: { replayWindowSeconds: 60 } })
       assert.deepEqual([changed.name, changed.settings.replayWindowSeconds, changed.url], ['Hub', 60, made.url])
       const moved = await sources.rotateToken('shop', 'repo')

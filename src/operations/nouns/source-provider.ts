@@ -18,7 +18,7 @@ const SecretNeedOut = Type.Object({
   minLength: whole('Characters that it has at least.'),
 })
 
-const SourceProviderOut = Type.Object({
+export const SourceProviderOut = Type.Object({
   name: Type.Enum(providerNames, { description: 'Name that sources refer to.' }),
   title: text('Display name.'),
   description: text('How requests are verified, in Markdown.'),
