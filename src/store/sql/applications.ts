@@ -98,6 +98,19 @@ export function* noApplication(sql: Sql, app: number): Work<AppError> {
   return noSuch('application', (yield* sql.first(selectName, { app }))?.name ?? String(app))
 }
 
+const selectLocked = statement(
+  'lock-application',
+  ({ forUpdate }) => `select key from application where key = :app and deleted_at is null ${forUpdate}`,
+)
+
+/**
+ * Locks an application, before its things of a kind are counted: counted in one statement with the lock, those that another
+ * transaction adds while this one waits would be missed. Throws AppError `not_found` when the application is deleted.
+ */
+export function* lockApplication(sql: Sql, app: number): Work<void> {
+  if ((yield* sql.first(selectLocked, { app })) === undefined) throw yield* noApplication(sql, app)
+}
+
 type ApplicationMethods = Pick<
   Applications,
   | 'createApplication'

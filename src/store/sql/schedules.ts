@@ -20,7 +20,7 @@ import {
 } from '../schedules.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
-import { noApplication } from './applications.ts'
+import { lockApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
 
@@ -90,12 +90,6 @@ const selectAllSchedules = inBothOrders<ScheduleRow>(
   (beyond, direction) => `
     select ${columns} from schedule where key ${beyond} :after order by key ${direction} limit :limit`,
   shape,
-)
-// By itself before the schedules are counted: counted in one statement with the lock, those that another transaction
-// adds while this one waits would be missed.
-const lockApplication = statement(
-  'lock-application',
-  ({ forUpdate }) => `select key from application where key = :app and deleted_at is null ${forUpdate}`,
 )
 const countSchedules = statement<{ count: number }>(
   'count-schedules',
@@ -172,7 +166,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     *createSchedule(app, input, atMost = schedulesPerApp) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          if ((yield* sql.first(lockApplication, { app })) === undefined) throw yield* noApplication(sql, app)
+          yield* lockApplication(sql, app)
           const counted = yield* sql.first(countSchedules, { app })
           if ((counted?.count ?? 0) >= atMost) throw tooManySchedules(atMost)
           const schedule = newSchedule(input, yield* sql.now())

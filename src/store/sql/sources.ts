@@ -13,7 +13,7 @@ import {
 } from '../sources.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
-import { noApplication } from './applications.ts'
+import { lockApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
 
@@ -92,11 +92,6 @@ const selectAllSources = inBothOrders<SourceRow>(
   (beyond, direction) => `
     select ${columns} from source where key ${beyond} :after order by key ${direction} limit :limit`,
   shape,
-)
-// By itself before the sources are counted: see `createSchedule`.
-const lockApplication = statement(
-  'lock-application-of-source',
-  ({ forUpdate }) => `select key from application where key = :app and deleted_at is null ${forUpdate}`,
 )
 const countSources = statement<{ count: number }>(
   'count-sources',
@@ -192,7 +187,7 @@ export function sources(port: Port): Methods<Sources> {
     *createSource(app, input, tokenOf, atMost = sourcesPerApp) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          if ((yield* sql.first(lockApplication, { app })) === undefined) throw yield* noApplication(sql, app)
+          yield* lockApplication(sql, app)
           const counted = yield* sql.first(countSources, { app })
           if ((counted?.count ?? 0) >= atMost) throw tooManySources(atMost)
           const at = yield* sql.now()
