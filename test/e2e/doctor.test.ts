@@ -29,10 +29,10 @@ test('the doctor finds nothing in a busy fleet, and a worker that was killed', a
     assert.deepEqual(await findings(), [])
   }
   await worker.kill()
-  const [found = ''] = await eventually('the finding', async () => {
-    const now = await findings()
-    return now.length > 0 && now
+  // Its lanes may wait for a moment until the other process has them.
+  const died = new RegExp(`^worker_died: Worker \\d+ \\(.*pid ${worker.pid}\\b.*\\) died`)
+  await eventually('the death of the worker is all that is found', async () => {
+    const found = await findings()
+    return found.length === 1 && died.test(found[0] ?? '')
   })
-  assert.match(found, new RegExp(`^worker_died: Worker \\d+ \\(.*pid ${worker.pid}\\b.*\\) died`))
-  assert.equal((await findings()).length, 1)
 })
