@@ -145,7 +145,7 @@ export function operationOf(action: string): string {
   const rest = words.slice(named + 1)
   const noun = words[named - 1] ?? ''
   if (rest.length === 0) return `${verb} ${noun}`
-  // The words behind the last name are a thing, or something that is done to the named one.
+  // The words after the last name are a noun, or an action on the named object.
   if (rest.length === 1 && things.has(rest[0] as string)) return `${verb} ${rest[0]}`
   return [...(method === 'POST' ? [] : [verb]), ...rest, noun].join(' ').trim()
 }

@@ -6,7 +6,7 @@ import { nameOf } from './table.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
-/** The word with which the scripts ask for names, behind which stand the words of the line. */
+/** The scripts call `sluice` with this word and the words of the line to get completions. */
 const namesWord = 'names'
 
 /** The words that can follow one command: its subcommands and flags, with their help. */

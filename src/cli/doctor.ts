@@ -33,7 +33,7 @@ export function addDoctor(commands: RemoteCommands): void {
       if (session.options.onStore !== true) return run(session, () => askServer(session))
       return onStore(session)
     })
-    .option('--watch', 'go on, and say whether the number of waiting deliveries falls')
+    .option('--watch', 'repeat, and show whether the number of waiting deliveries falls')
     .addOption(option('--every <DURATION>', 'time between two looks', duration(1000, 3_600_000)).default(5000, '5s'))
     .addOption(option('--for <DURATION>', 'with --watch, end after this time', duration(1000, 86_400_000)))
     .addOption(

@@ -19,7 +19,7 @@ export function addImport(commands: RemoteCommands): void {
     .option('--token <TOKEN>', `API token of that server (default: ${tokenVariable})`)
     .option('--dry-run', 'only show the changes')
     .option('--keep', 'leave everything that exists as it is; only create')
-    .option('--start-after <APP>', 'go on behind this application of the Svix server, by id or uid')
+    .option('--start-after <APP>', 'continue after this application of the Svix server, by id or uid')
     .addOption(
       new Option('--signature-headers <FAMILY>', 'names of the signature headers of created applications')
         .choices(['webhook', 'svix', 'both'])

@@ -317,7 +317,7 @@ function contextOf(
     trustedProxies: config.trustedProxies,
     limits: config,
     version,
-    onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),
+    onBug: (error) => log.error({ err: error }, 'a request failed because of a bug in Sluice'),
     onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),
   }
 }

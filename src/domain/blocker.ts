@@ -16,7 +16,7 @@ export interface Blocker {
 
 /** Why a delivery, or those of an endpoint, are not delivered yet. */
 export interface Explanation<Reason> {
-  /** That of the first blocker, or another when there is none. */
+  /** Reason of the first blocker; without a blocker, the reason of the delivery itself. */
   readonly reason: Reason
   /** One sentence, shown to operators. */
   readonly detail: string
@@ -121,7 +121,7 @@ const openEnded: readonly BlockerReason[] = [
   'waiting_for_worker',
 ]
 
-/** Blockers that let one delivery go at a time. For a delivery behind others, that is another one. */
+/** Blockers that pass one delivery at a time, which may be an earlier one. */
 const paced: ReadonlySet<BlockerReason> = new Set(['rate_limited', 'failing', 'slowed', 'application_rate'])
 
 /** Equal instants that were rounded at different moments differ by less than this. */

@@ -42,7 +42,7 @@ export class Lane<T> {
   /** How its endpoint used slots and failed, also before this lane was here. */
   readonly use: SlotUse
   readonly failures: FailureBudget | undefined
-  /** As what its slots are counted. */
+  /** Kind of slot that the lane uses. */
   slotUser: SlotUser
   /** It waits for a slot of its kind. */
   waitsForSlot = false

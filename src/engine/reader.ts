@@ -129,7 +129,7 @@ export class Reader {
   }
 }
 
-/** A row that waits in its place in a lane that has lost its ordering becomes one that waits as in any other. */
+/** The row of an ordered delivery, in a lane that is no longer ordered, as a row of any other delivery. */
 function leftByOrder({ retryInMs }: PendingRow): Verdict {
   if (retryInMs === skipped) return { state: 'dead', reason: 'skipped' }
   if (retryInMs === Number.POSITIVE_INFINITY) return { state: 'dead', reason: 'exhausted' }

@@ -102,7 +102,7 @@ interface Round {
   /** The store's clock when the round began. */
   readonly now: EpochMs
   readonly apps: readonly AppRetention[]
-  /** The application that is looked at, and the last message of it that was. */
+  /** The current application, and its last message that was checked. */
   next: number
   after: number | null
 }

@@ -215,7 +215,7 @@ const descriptions: Readonly<Record<string, string>> = {
   200: 'Done',
   201: 'Created',
   202: 'Accepted',
-  204: 'Done; there is nothing to say',
+  204: 'Done; no body',
   503: 'The store does not answer',
 }
 

@@ -110,7 +110,7 @@ export async function walk<Row, Item extends { readonly row: Row }, Position>(
     position = last === undefined ? position : list.positionOf(last)
   }
   if (full) done = false
-  // Behind a full page lies the item that did not fit; behind any other, the rows that were not looked at.
+  // A full page ends at its last item; any other page ends at the last row that was read.
   const end = full || done ? shown.at(-1)?.row : last
   if (backwards) shown.reverse()
   const [first, final] = backwards ? [end ?? shown[0]?.row, shown.at(-1)?.row] : [shown[0]?.row, end]

@@ -8,7 +8,7 @@ import type { Variant } from './publishing.ts'
 /** Dead letters: listing them, sending them again, and taking them to another store. */
 export interface DeadLetters {
   findDead(endpoint: number, message: number): Promise<DeadLetter | undefined>
-  /** Those of these deliveries that are dead letters. */
+  /** The dead letters among these deliveries. */
   deadAmong(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
   /** An application's dead letters, those of one of its endpoints, or all there are, by the instant they died. */
   listDead(app: number | null, range: DeadRange): Promise<DeadLetterSummary[]>

@@ -194,7 +194,7 @@ export interface LaneGroup {
   /** See `LaneFacts`. */
   readonly health: string | null
   readonly healthAgeMs: number
-  /** The endpoint, of a lane with health of its own, which is a group by itself; null for the others. */
+  /** The endpoint of a lane with stored health, which is a group by itself; null for a group of other lanes. */
   readonly endpoint: number | null
   readonly count: number
 }

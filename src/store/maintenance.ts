@@ -90,7 +90,7 @@ export interface Retention {
   removeMessages(app: number, messages: readonly number[]): Promise<number>
   /** Keeps the database in shape: on Postgres a place for the days to come, on SQLite a file no larger than need be. */
   upkeep(): Promise<void>
-  /** Messages whose body has been kept for as long as it should be, or is to be looked at. */
+  /** Messages whose retention has ended, or whose deliveries must be checked. */
   duePayloadEnds(limit: number): Promise<PayloadEnd[]>
   /** Looks at these bodies again when their messages are twice as old, but no later than in some hours. */
   postponePayloadEnds(messages: readonly number[]): Promise<void>

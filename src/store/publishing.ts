@@ -133,7 +133,7 @@ export interface Publication {
   readonly payloadForMs?: number | null
   /** The body is erased once all deliveries have succeeded. */
   readonly eraseDelivered?: boolean
-  /** Messages with the same one go one after the other to endpoints that keep that order. */
+  /** Ordered endpoints get messages with the same key one at a time. */
   readonly orderingKey?: string | null
   /** How deliveries differ from plain ones; endpoints that are missing get a plain one. */
   readonly special?: readonly Special[]

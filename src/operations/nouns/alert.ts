@@ -54,7 +54,7 @@ const SilenceOut = Type.Object({
 
 const AlertsOut = Type.Object({
   alerts: Type.Array(AlertOut, { description: 'The firing ones first.' }),
-  silences: Type.Array(SilenceOut, { description: 'Those that are not over.' }),
+  silences: Type.Array(SilenceOut, { description: 'Silences that have not ended.' }),
   asOf: Instant,
 })
 
@@ -69,7 +69,7 @@ const SilenceIn = Type.Object(
     ),
     seconds: { ...integer(1, longestSeconds), description: 'Length of the silence.' },
     startsInSeconds: optional(integer(0, longestSeconds), 'Time until it begins; default: 0.'),
-    reason: optional(Type.String({ maxLength: 256 }), 'For other operators.'),
+    reason: optional(Type.String({ maxLength: 256 }), 'Note for other operators.'),
   },
   closed,
 )

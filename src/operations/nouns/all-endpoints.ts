@@ -43,7 +43,7 @@ export const EndpointSummaryOut = Type.Object({
   url,
   description: text('Free text.'),
   state: Type.Enum([...endpointStates], { description: 'State in one word.' }),
-  reason: text('What its deliveries wait for, by name; see `why`.'),
+  reason: text('Reason why its deliveries wait; see `why`.'),
   detail: text('The same as a sentence.'),
   nextAt: nullable(instant('Earliest time at which it moves on by itself.')),
   waiting: Waiting,
@@ -63,7 +63,8 @@ export const allEndpoints = route({
   need: read,
   id: 'v1.endpoint.list-all',
   summary: 'List the endpoints of all applications with their states',
-  description: 'Each with the sentence of `why`. The worst come first on request, over all endpoints of the server.',
+  description:
+    'Each endpoint has the sentence of `why`. A sort by another value than creation lists the worst endpoints of the server first.',
   query: Query,
   answers: { 200: listOf(EndpointSummaryOut) },
   handle: async ({ query }, parts) => {

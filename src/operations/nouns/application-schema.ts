@@ -88,7 +88,7 @@ export const ApplicationOut = Type.Object({
     whole('Attempts per second over all endpoints of the application and all workers; null for unlimited.'),
   ),
   rateLimit: nullable(whole("Svix's older name for throttleRate.")),
-  dedupeSeconds: nullable(whole('For how long publishing the same again stores nothing.')),
+  dedupeSeconds: nullable(whole('Dedupe window in seconds: the same publish within it stores nothing.')),
   signatureHeaders: nullable(described(familyOr(Type.Object(signatureNames(Type.String()))), signatureHeadersMeaning)),
   ...settingOutputs,
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),

@@ -62,12 +62,12 @@ const ApplicationTokenExpireIn = Type.Object({
 
 export const AccessOut = Type.Object({
   id: text('Id of the key or token.'),
-  appId: nullable(text('The one application that it is for; null for all.')),
+  appId: nullable(text('Application of the token; null for all.')),
   scopes: Type.Array(Type.String(), { description: 'Scopes of an API key; none for a portal token.' }),
   capabilities: nullable(
     Type.Array(Type.String(), { description: 'Capabilities of a portal token; null for an API key.' }),
   ),
-  readOnly: flag('Whether it may change nothing.'),
+  readOnly: flag('Whether the token is read-only.'),
   permissions: Type.Object(
     {
       manageEndpoints: flag('Create, change, pause and delete endpoints.'),
@@ -186,7 +186,7 @@ export const authentication = {
       path: '/auth/logout',
       need: endSession,
       id: 'v1.authentication.logout',
-      summary: 'End the token that this is asked with',
+      summary: 'End the token of this request',
       answers: { 204: null },
       handle: async ({ request: { caller } }, { store, auth }) => {
         if (caller?.capabilities === undefined) {

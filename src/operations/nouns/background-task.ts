@@ -44,7 +44,7 @@ export const BackgroundTaskOut = Type.Object({
     {
       additionalProperties: true,
       description:
-        'Counts while it runs: `scanned` of `total` looked at, or of `totalAtLeast`; `unfiltered` messages were too large for the filter. Its answer when it has one',
+        'Counts while it runs: `scanned` of `total` looked at, or of `totalAtLeast`; `unfiltered` messages were too large for the filter. The result when the task has ended.',
     },
   ),
 })
@@ -132,7 +132,7 @@ export const backgroundTasks = {
     commandRoute(
       'pause',
       'Pause a background task',
-      'The task rests until it is resumed, also over restarts. Deliveries that it has queued are sent.',
+      'The task pauses until it is resumed, also over restarts. Deliveries that it has queued are sent.',
     ),
     commandRoute('resume', 'Resume a background task'),
     commandRoute('cancel', 'End a background task', 'Work that is done stays done.'),

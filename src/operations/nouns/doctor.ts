@@ -20,7 +20,7 @@ const FindingOut = Type.Object({
 
 const DoctorOut = Type.Object({
   status: Type.Enum(['healthy', 'warning', 'critical'], { description: 'The highest severity of the findings.' }),
-  summary: text('The whole in a sentence or two.'),
+  summary: text('Summary in one or two sentences.'),
   findings: Type.Array(FindingOut, { description: 'The critical ones first.' }),
   more: whole('Findings that were left out: of each code the first five are named.'),
   waiting: nullable(WaitingTotals),
@@ -29,7 +29,7 @@ const DoctorOut = Type.Object({
 
 export const doctor = {
   tag: 'Doctor',
-  description: 'What is wrong with the system, with figures and the command that helps.',
+  description: 'Findings about the whole system, with figures and the command that helps.',
   schemas: { FindingOut, DoctorOut },
   routes: [
     route({

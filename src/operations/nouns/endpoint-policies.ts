@@ -127,7 +127,7 @@ const CoalesceIn = Type.Object(
           maxLength: 512,
           pattern: pointerPattern,
           description:
-            'JSON pointer into the payload: deliveries with the same value there are of one kind. Null: all deliveries of an event type are.',
+            'JSON pointer into the payload: deliveries with the same value there are one kind. Null: one kind for each event type.',
         }),
       ),
     ),

@@ -122,7 +122,7 @@ export const EndpointOut = Type.Object({
   paused: Type.Boolean({ description: 'Messages published meanwhile wait.' }),
   state: Type.Enum([...endpointStates].reverse(), {
     description:
-      'What it does now: `active`; `throttled`, deliveries wait for a rate limit; `failing`, the latest attempts failed; `held`, the receiver sent Retry-After or its token endpoint gave no token; `circuit_open`, only probes are sent; `paused`; `disabled`. The most decisive one.',
+      'Current state: `active`; `throttled`, deliveries wait for a rate limit; `failing`, the latest attempts failed; `held`, the receiver sent Retry-After or its token endpoint gave no token; `circuit_open`, only probes are sent; `paused`; `disabled`. Of several, the most decisive one.',
   }),
   damaged: Type.Array(Type.Enum(['secret', 'headers', 'auth', 'clientCertificate']), {
     description:

@@ -18,7 +18,7 @@ import type { Place } from './endpoints.ts'
 const defaultGraceSeconds = 24 * 60 * 60
 
 export const EndpointSecretOut = Type.Object({
-  key: text('`whsec_…` for HMAC, or as it was brought along; the public half, `whpk_…`, for ed25519.'),
+  key: text('`whsec_…` for HMAC, or the text that you set; `whpk_…`, the public key, for ed25519.'),
 })
 
 /** Changes an endpoint's secret; without a key, a new one of the same kind is made. */

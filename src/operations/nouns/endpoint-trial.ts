@@ -71,7 +71,7 @@ export const endpointTrialRoutes = [
     id: 'v1.endpoint.test',
     summary: 'Send an example to a URL before it becomes an endpoint',
     description:
-      'One attempt, at once, within ten seconds, and as long again for an access token. Nothing is stored. The URL must meet the same rules as that of an endpoint.',
+      'Makes one attempt at once (limit 10 s, and 10 s more for an access token). Stores nothing. The URL must meet the same rules as that of an endpoint.',
     body: EndpointTrialIn,
     answers: { 200: EndpointTrialOut },
     handle: async ({ app, body, request }, parts) => {

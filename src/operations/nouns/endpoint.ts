@@ -79,7 +79,7 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       id: `${id}.create`,
       summary: `Create an endpoint of ${whose}`,
       description:
-        'Its limits are kept by every worker together: at most burst + rate × time, never more than concurrency.',
+        'All workers together keep the limits: at most burst + rate × time attempts, never more than concurrency at once.',
       body: EndpointIn,
       answers: { 201: EndpointOut },
       handle: async (call, parts) => {

@@ -28,7 +28,7 @@ const appsAtOnce = 100
 
 export const finding = {
   tag: 'Find',
-  description: 'Things by any name that they have.',
+  description: 'Search for objects by id, uid, URL or name.',
   schemas: { FoundOut, FindOut },
   routes: [
     route({

@@ -5,7 +5,7 @@ import { read } from '../access.ts'
 import { flag, Instant, instant, iso, isoOrNull, nullable, optional, text, whole } from '../fields.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 
-const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Whether it works.' }) })
+const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Status of this part.' }) })
 
 /** Queue and cache live in the database; Svix's clients expect all three. */
 const HealthOut = Type.Object({
@@ -20,7 +20,7 @@ const HealthOut = Type.Object({
 const LeaderOut = Type.Object({
   leader: nullable(
     Type.Object({
-      description: text('Which process it is'),
+      description: text('Name of the process.'),
       epoch: whole('Number of leaders so far.'),
       since: instant('Start of its leadership.'),
     }),
@@ -59,7 +59,7 @@ const listedWorkers = 200
 
 const SettingOut = Type.Object({
   name: text('Its name in the file.'),
-  value: text('Its value; a secret one as `****`, and `(unset)` for none.'),
+  value: text('Value; secrets show as `****`, unset settings as `(unset)`.'),
   origin: text('Where the value comes from, such as `default`, `flag --listen` or `environment SLUICE_LISTEN`.'),
   flag: text('Its flag.'),
   variable: text('Its variable.'),
@@ -106,7 +106,7 @@ export const health = {
       need: 'open',
       id: 'v1.health.get',
       summary: 'Check whether the server is ready: its store takes writes',
-      description: 'Readiness. 503 with the same body when the store takes none; `database.detail` says why.',
+      description: 'Readiness. 503 with the same body when the store refuses writes; `database.detail` says why.',
       answers: { 200: HealthOut, 503: HealthOut },
       handle: async (_call, { store }) => {
         try {

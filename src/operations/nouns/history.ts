@@ -107,7 +107,7 @@ const HistoryOut = Type.Object({
       waitMs: described(TotalQuantiles, waitMeaning),
       latencyMs: described(TotalQuantiles, latencyMeaning),
     },
-    { description: 'The same over the whole time.' },
+    { description: 'Quantiles of the whole range.' },
   ),
 })
 
@@ -121,7 +121,7 @@ const SparklinesOut = Type.Object({
       delivered: counts(meanings.delivered),
       failed: counts(meanings.failed),
     }),
-    { description: 'In the order of the request.' },
+    { description: 'Scopes in the order of the request.' },
   ),
 })
 

@@ -232,7 +232,10 @@ function headRoute(command: FrontCommand, summary: string, description: string) 
       const answer = await store.commandFront(endpoint.key, named?.key ?? null, command)
       if (answer.state === 'none') throw new AppError('not_found', 'No such delivery waits in this lane.')
       if (answer.state === 'busy') {
-        throw new AppError('conflict', 'It does not wait for a retry: it is being sent, or waits for its turn.')
+        throw new AppError(
+          'conflict',
+          'The delivery does not wait for a retry: a worker sends it, or it waits for its turn.',
+        )
       }
       const [message] = named ? [named] : await store.loadMessages([answer.message])
       return { endpointId: endpoint.id, messageId: message?.id ?? null, order: command }

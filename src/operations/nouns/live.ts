@@ -15,7 +15,7 @@ const perSecond = (what: string) => Type.Number({ description: `${what} per seco
 
 const LiveOverviewOut = Type.Object({
   at: Type.String({ format: 'date-time', description: 'Time of the figures.' }),
-  storeUp: flag('Whether the store answers; otherwise the other figures are those of before.'),
+  storeUp: flag('Whether the store answers; if not, the other figures are old.'),
   perSecond: Type.Object(
     {
       accepted: perSecond('Messages accepted'),
@@ -29,11 +29,11 @@ const LiveOverviewOut = Type.Object({
     Type.Object(
       {
         total: whole('Deliveries that wait.'),
-        fresh: whole('Of them, not tried yet.'),
-        timed: whole('Of them, waiting for an instant: retries and delayed ones.'),
-        replay: whole('Of them, replayed.'),
-        behind: whole('Of them, due for more than a minute.'),
-        oldestDueMs: whole('How long the oldest has been due, in milliseconds.'),
+        fresh: whole('Waiting deliveries without an attempt.'),
+        timed: whole('Waiting deliveries with a due time: retries and delayed messages.'),
+        replay: whole('Waiting deliveries of replays.'),
+        behind: whole('Waiting deliveries that have been due for more than a minute.'),
+        oldestDueMs: whole('Time since the oldest one became due, in milliseconds.'),
         endpoints: whole('Endpoints with waiting deliveries.'),
       },
       { description: 'Waiting deliveries; null before they are counted once.' },
@@ -69,7 +69,7 @@ const LiveAttemptOut = Type.Object({
   msgId,
   eventType: text('Event type of the message.'),
   attempt: whole('1 for the first attempt of the delivery.'),
-  outcome: Type.Enum(['delivered', 'retry', 'dead'], { description: 'What became of the delivery.' }),
+  outcome: Type.Enum(['delivered', 'retry', 'dead'], { description: 'Result for the delivery.' }),
   code: Type.Enum([...outcomeCodes], { description: 'How the attempt ended.' }),
   error: nullable(text('Details of a failure.')),
   responseStatusCode: whole('Status of the response; 0 without one.'),
@@ -149,7 +149,7 @@ const need: Need = viewShared
 
 export const live: Noun = {
   tag: 'Live',
-  description: 'What happens now, as a stream.',
+  description: 'Live stream of figures, attempts, lanes and tasks.',
   schemas: { LiveOverviewOut, LiveAttemptOut, LiveEventOut },
   routes: [
     route({
@@ -159,7 +159,7 @@ export const live: Noun = {
       id: 'v1.live.follow',
       summary: 'Follow what happens, as server-sent events',
       description:
-        'Events: `overview` every second (callers of all applications), `attempt`, `lane` (of the endpoint asked for) and `task`. A slow reader gets the newest state and skips what lies between.',
+        'Events: `overview` every second (callers of all applications), `attempt`, `lane` (of the endpoint asked for) and `task`. A slow client gets the newest state and misses older events.',
       query: LiveQuery,
       answers: { 200: { lines: LiveEventOut, events: true } },
       handle: async ({ query, request }, { store, auth, live: hub }) => {

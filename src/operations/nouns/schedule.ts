@@ -119,7 +119,7 @@ export const schedules = {
       need: read,
       id: 'v1.schedule.preview',
       summary: 'List the next runs of a cron expression',
-      description: 'For an expression that is being written. A wrong one is refused with the reason.',
+      description: 'Checks a draft. A wrong expression is refused with the reason.',
       query: SchedulePreviewQuery,
       answers: { 200: SchedulePreviewOut },
       handle: ({ query }, { clock }) => ({ nextRuns: previewRuns(query, clock.now()).map(iso) }),
@@ -223,7 +223,7 @@ export const schedules = {
       need: admin,
       id: 'v1.schedule.run',
       summary: 'Publish the message of a schedule now',
-      description: 'Also while it is paused. When it runs by itself stays as it is.',
+      description: 'A paused schedule publishes, too. The time of the next run does not change.',
       answers: { 202: ScheduleRanOut },
       handle: async ({ app, schedule }, { store, publisher }) => {
         const { id } = await runNow(store, publisher, app.id, schedule)

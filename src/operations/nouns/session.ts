@@ -33,7 +33,7 @@ const WebSessionOut = Type.Object({
   kind,
   keyId: nullable(text('Id of its key or token; null for the admin key of the settings.')),
   name: nullable(text('Name of its API key.')),
-  appId: nullable(text('The one application that it is for; null for all.')),
+  appId: nullable(text('Application of the session; null for all.')),
   userAgent: nullable(text('Browser that signed in, as it names itself.')),
   address: nullable(text('Address that signed in.')),
   createdAt,

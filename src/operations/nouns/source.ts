@@ -221,7 +221,7 @@ export const sources = {
       id: 'v1.source.list-samples',
       summary: 'List the newest refused requests of a source, and why they were refused',
       description:
-        'The first one of each second, the newest `refusedSamples` (20 by default), for a week. Values of secrets and signatures are left out.',
+        'The newest `refusedSamples` (20 by default), at most one for each second, kept for a week. Values of secrets and signatures are left out.',
       answers: { 200: ArrivalSamplesOut },
       handle: async ({ source }, { store, limits }) => {
         const samples = await store.arrivalSamples(source.key, limits.refusedSamples)

@@ -57,7 +57,7 @@ const ErasureReportOut = Type.Object(
     task: text('Id of the erasure.'),
     app: text('Id of the application.'),
     subject: text('Keyed hash of the subject.'),
-    waiting: Type.Enum([...waitingPolicies], { description: 'What became of deliveries that waited.' }),
+    waiting: Type.Enum([...waitingPolicies], { description: 'Treatment of deliveries that waited.' }),
     requestedBy: text('Id of the key that asked.'),
     requestedAt: instant('Time of the request.'),
     until: instant('Every message accepted before this time is covered.'),
@@ -117,7 +117,7 @@ const SigningKeyOut = Type.Object({
 const SubjectLine = Type.Object(
   {
     type: Type.Enum(['message', 'delivery', 'attempt', 'dead_letter', 'end'], {
-      description: 'What the line is about.',
+      description: 'Type of the line.',
     }),
   },
   {
@@ -163,7 +163,8 @@ const isErasure = ({ work }: Task) => work.type === 'subject.erase'
 
 export const subjects = {
   tag: 'Data Subject',
-  description: 'A person that payloads name at the subjectPointers of an application: erasing and exporting them.',
+  description:
+    'Data subjects: erase and export the data of one person, whom payloads name at the subjectPointers of an application.',
   schemas: { SubjectEraseIn, SubjectExportIn, ErasureOut, ErasureReportOut, SigningKeyOut, SubjectLine },
   routes: [
     route({

@@ -224,7 +224,7 @@ export const why = {
       id: 'v1.lane.why',
       summary: 'Explain why a message is not delivered yet',
       description:
-        'Or how it ended. The worker that owns the lane is asked; the answer waits for it up to half a second.',
+        'For an ended delivery, its end. Sluice asks the worker that owns the lane, and waits up to half a second for it.',
       answers: { 200: WhyOut },
       handle: async ({ message, endpoint }, { explainer }) =>
         toWhyOut(message, endpoint, await explainer.delivery(message, endpoint)),

@@ -208,7 +208,7 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
   return (historyMs, longer) => waitFor(removeHistory(historyMs, longer))
 }
 
-/** Removes those of these messages that nothing keeps, with all that is known of them; answers how many. */
+/** Removes unreferenced messages with their rows; returns their number. */
 async function removeSome(run: Run, rows: readonly OldMessage[]): Promise<number> {
   await run(readLong)
   await run(readWhole)

@@ -82,7 +82,7 @@ interface Case {
 }
 
 /**
- * Rids messages of a data subject, within a transaction that overwrites what it erases. Each statement is for all messages
+ * Erases a data subject from messages, within a transaction that overwrites the bytes. Each statement is for all messages
  * at once, but for those that write a new body.
  */
 export function* eraseSubjects(sql: Transaction, erasures: readonly Erasure[]): Work<Erased> {

@@ -801,7 +801,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
             ],
             "maxLength": 512,
             "pattern": "^(/([^~/]|~[01])*)*$",
-            "description": "JSON pointer into the payload: deliveries with the same value there are of one kind. Null: all deliveries of an event type are."
+            "description": "JSON pointer into the payload: deliveries with the same value there are one kind. Null: one kind for each event type."
           }
         },
         "additionalProperties": false,

@@ -498,7 +498,7 @@ export interface Operations {
   "POST /auth/app/{app_id}/expire-all": { path: { app_id: string }; query: object; body: ApplicationTokenExpireIn | undefined; answer: undefined }
   /** Get what the key or token of this request may do. */
   "GET /auth/access": { path: object; query: object; body: undefined; answer: AccessOut }
-  /** End the token that this is asked with. */
+  /** End the token of this request. */
   "POST /auth/logout": { path: object; query: object; body: undefined; answer: undefined }
   /** Sign in: start a session for the key, portal token or sign-in link in the header. */
   "POST /session": { path: object; query: object; body: undefined; answer: SessionOut }
