@@ -1,5 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
+import { createServer } from '../wire/node-modules.ts'
 import { CommandError, exitCode } from './exit.ts'
 
 /** Larger than any message. A longer request is cut off. */

@@ -1,9 +1,10 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Duplex, finished, Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type AppErrorCode } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { asAppError, problem, statusOf } from '../operations/errors.ts'
+import { STATUS_CODES } from '../wire/node-modules.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import type { HttpContext } from './context.ts'
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { sources } from '../bundle.ts'
@@ -30,3 +31,13 @@ for (const args of ['--version', 'source create --help']) {
     )
   })
 }
+
+test("a server starts without Node's client of fetch", async () => {
+  const modules = ['compose/parts.ts', 'http/app.ts', 'http/metrics-server.ts'].map((path) => join(sources, '..', path))
+  const script = `
+    for (const path of ${JSON.stringify(modules)}) await import(path)
+    process.stdout.write(process.moduleLoadList.filter((name) => name.includes('deps/undici')).join('\\n'))`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
+  // An import of node:http loads it, 60 ms of each start. src/wire/node-modules.ts has the functions.
+  assert.equal(stdout, '')
+})
