@@ -5,9 +5,10 @@ import { availableParallelism, freemem, tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
-import { bundleProgram, programVariable } from './bundle.ts'
 import { costVariable, processorSeconds } from './preload.ts'
+import { bundleProgram, databaseTemplateVariable, fileTemplateVariable, programVariable } from './prepared.ts'
 import { openPostgresServer, sharedServerVariable } from './store/postgres-server.ts'
+import { testEncryptionKey } from './store/test-key.ts'
 
 /**
  * Runs the tests: all of them, or those whose path contains one of the arguments. All files share one Postgres server.
@@ -16,6 +17,7 @@ import { openPostgresServer, sharedServerVariable } from './store/postgres-serve
  *     npm run test:fast             the parts without processes, browsers and kills, for the inner loop
  *     npm run test:noisy            every test, beside two busy loops per core
  *     node test/run.ts test/http    the tests of one folder
+ *     node test/run.ts --prepared test/e2e     the same, with the program as a bundle, as a whole run has it
  *     node test/run.ts --cost       every test, and then the processor time of each process of tests (Linux)
  */
 const folder = import.meta.dirname
@@ -79,11 +81,13 @@ process.env.TMPDIR = temporary
 // The tests start hundreds of processes. Compiling each file once halves the cost of a start.
 const cache = join(folder, '../node_modules/.cache/sluice-tests')
 process.env.NODE_COMPILE_CACHE = cache
-const compiled = wanted.length === 0 ? Promise.all([compileSources(), compileBundle()]) : undefined
+const isPrepared = wanted.length === 0 || flags.has('--prepared')
+const compiled = isPrepared ? Promise.all([compileBundle(), compileSources()]) : undefined
 const busy = flags.has('--noisy') ? Array.from({ length: 2 * cores }, busyLoop) : []
 const server = await openPostgresServer()
-await compiled
 process.env[sharedServerVariable] = server.url
+const [program] = (await compiled) ?? []
+if (program !== undefined) await prepare(program)
 
 const costs = join(temporary, 'costs')
 if (flags.has('--cost')) {
@@ -134,11 +138,11 @@ async function compileSources(): Promise<void> {
  * Bundles the program, and compiles the bundle into the cache by one start and stop of a server. Most servers of the tests
  * are killed, and a killed process adds nothing to the cache.
  */
-async function compileBundle(): Promise<void> {
+async function compileBundle(): Promise<string> {
   const program = await bundleProgram(join(cache, 'program'))
-  process.env[programVariable] = program
   const server = spawn(process.execPath, [program, 'serve', '--store', 'sqlite::memory:', '--listen', '127.0.0.1:0'], {
     cwd: temporary,
+    env: { ...process.env, SLUICE_LOG_LEVEL: 'error' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let printed = ''
@@ -147,6 +151,27 @@ async function compileBundle(): Promise<void> {
     if (printed.includes('Listening on')) server.kill('SIGTERM')
   })
   await once(server, 'exit')
+  return program
+}
+
+/** Names the bundle to the files, and makes the stores that they copy: 30 migrations take longer than a copy. */
+async function prepare(program: string): Promise<void> {
+  const file = join(temporary, 'template.db')
+  const database = await server.createDatabase()
+  const made = [`sqlite:${file}`, database].map((store) =>
+    once(
+      spawn(process.execPath, [program, 'migrate', '--store', store], {
+        cwd: temporary,
+        env: { ...process.env, SLUICE_ENCRYPTION_KEY: testEncryptionKey },
+        stdio: ['ignore', 'ignore', 'inherit'],
+      }),
+      'exit',
+    ),
+  )
+  for (const [code] of await Promise.all(made)) if (code !== 0) throw new Error('a store for the tests was not made')
+  process.env[programVariable] = program
+  process.env[fileTemplateVariable] = file
+  process.env[databaseTemplateVariable] = database
 }
 
 /** The files to run: each by itself, or one that imports the files that share a process. */

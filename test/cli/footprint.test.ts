@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { sources } from '../bundle.ts'
+import { sources } from '../prepared.ts'
 
 /** Prints the URLs of all loaded modules to standard error when the program ends. */
 const recorder = `data:text/javascript,${encodeURIComponent(`

@@ -10,10 +10,10 @@ import { openLog } from '../../src/runtime/log.ts'
 import type { Terminal } from '../../src/runtime/process.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { version } from '../../src/runtime/version.ts'
-import { program } from '../bundle.ts'
+import { program } from '../prepared.ts'
 
 /** The program as it is started. */
-export { program as main } from '../bundle.ts'
+export { program as main } from '../prepared.ts'
 
 /** A run of the real program in a directory of its own. */
 export class Run {

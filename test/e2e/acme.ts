@@ -2,7 +2,7 @@ import type { TestContext } from 'node:test'
 import { atEnd } from './at-end.ts'
 import { Client } from './client.ts'
 import { openPlace, type Place } from './place.ts'
-import { Program } from './program.ts'
+import { longLease, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 /** A server with an empty store and the application `acme`, a client of it and a receiver. */
@@ -21,7 +21,7 @@ export async function serveAcme(
 ): Promise<Acme> {
   const place = await openPlace(t, dialect)
   const receiver = await Receiver.listen(t)
-  const server = await Program.start(t, 'serve', place.store, env)
+  const server = await Program.start(t, 'serve', place.store, { ...longLease, ...env })
   const client = new Client(server.api)
   atEnd(t, () => client.close())
   await client.createApplication('acme')

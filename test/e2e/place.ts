@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import type { TestContext } from 'node:test'
 import { newDatabase, sharedServer } from '../store/postgres-harness.ts'
-import { type Place as Files, temporaryPlace } from '../store/sqlite-harness.ts'
+import { type Place as Files, migratedPlace } from '../store/sqlite-harness.ts'
 import { atEnd } from './at-end.ts'
 
 /** An empty store for one test, and a way to look into it from outside. */
@@ -12,9 +12,9 @@ export interface Place {
   query(sql: string): Promise<Record<string, unknown>[]>
 }
 
-/** A file in a directory that is removed when the test ends. */
+/** A file with all tables in a directory that is removed when the test ends. */
 export async function sqlitePlace(t: TestContext): Promise<Place & { readonly files: Files }> {
-  const files = temporaryPlace()
+  const files = await migratedPlace()
   const { path } = files
   atEnd(t, files.remove)
   return {

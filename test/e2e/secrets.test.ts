@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { describe, type TestContext, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { type Place, postgresPlace, sqlitePlace } from './place.ts'
-import { apiKey, Program } from './program.ts'
+import { apiKey, longLease, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 const rawSecret = 'canary-secret-of-32-bytes-length'
@@ -31,7 +31,7 @@ for (const [dialect, openPlace] of Object.entries(places)) {
     test('reach the receiver and nothing else: no table, no file, no log, no answer', async (t) => {
       const place = await openPlace(t)
       const receiver = await Receiver.listen(t)
-      const server = await Program.start(t, 'serve', place.store, { SLUICE_LOG_LEVEL: 'trace' })
+      const server = await Program.start(t, 'serve', place.store, { ...longLease, SLUICE_LOG_LEVEL: 'trace' })
       const answers: string[] = []
       const ask = async (method: string, path: string, body?: unknown, key = apiKey) => {
         const answer = await fetch(`${server.api}${path}`, {

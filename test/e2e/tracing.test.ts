@@ -245,7 +245,7 @@ test('a collector that never answers slows no delivery, and a bounded number of 
 })
 
 test('drain exports the spans of its attempts, and ends although the collector never answers', async (t) => {
-  const { server, client, receiver, place } = await serveAcme(t)
+  const { server, client, receiver, place } = await serveAcme(t, 'sqlite', { SLUICE_LEASE: `${leaseMs}ms` })
   await client.createEndpoint('acme', { url: `${receiver.url}/` })
   const at = Date.now() + 2000
   await publish(server, { traceparent }, { deliverAt: new Date(at).toISOString() })

@@ -9,7 +9,7 @@ import { Client } from './client.ts'
 import { eventually } from './eventually.ts'
 import { assertNoDuplicates, ordinal } from './ledger.ts'
 import { openPlace, type Place, pendingCount } from './place.ts'
-import { Program } from './program.ts'
+import { longLease, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 const shop = join(import.meta.dirname, 'orders.ts')
@@ -40,7 +40,7 @@ test('orders whose commit nobody announced are delivered all the same', async (t
 async function setUp(t: TestContext, dialect: 'sqlite' | 'postgres') {
   const place = await openPlace(t, dialect)
   const receiver = await Receiver.listen(t)
-  const program = await Program.start(t, 'serve', place.store)
+  const program = await Program.start(t, 'serve', place.store, longLease)
   const client = new Client(program.api)
   atEnd(t, () => client.close())
   await client.createApplication('shop')

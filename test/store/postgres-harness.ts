@@ -3,6 +3,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openPostgresStore } from '../../src/store/postgres/open.ts'
 import type { Store, StoreContext } from '../../src/store/store.ts'
+import { databaseTemplateVariable } from '../prepared.ts'
 import type { Foreign, Harness } from './conformance/harness.ts'
 import { openPostgresServer, type PostgresServer, startPostgresServer } from './postgres-server.ts'
 import { testVault } from './test-vault.ts'
@@ -17,6 +18,7 @@ export const context: StoreContext = {
 
 let shared: Promise<PostgresServer> | undefined
 let template: Promise<string> | undefined
+let isOwn = false
 
 /**
  * The server of this test process: the one that all files share when the whole suite runs, else one that is started on
@@ -30,12 +32,14 @@ export function sharedServer(): Promise<PostgresServer> {
 /** Gives this test process a server of its own, which it may stop and change. Call it before any test runs. */
 export function useOwnServer(): void {
   const given = process.env.DATABASE_URL ?? ''
-  if (given === '') shared = startPostgresServer()
+  if (given !== '') return
+  shared = startPostgresServer()
+  isOwn = true
 }
 
 after(async () => (await shared)?.close())
 
-/** The URL of a new database with all tables: a copy (40 ms) of one that this process migrated once. */
+/** The URL of a new database with all tables: a copy (40 ms) of one that the run, or else this process, migrated once. */
 export async function newDatabase(): Promise<string> {
   const server = await sharedServer()
   template ??= makeTemplate(server)
@@ -43,6 +47,8 @@ export async function newDatabase(): Promise<string> {
 }
 
 async function makeTemplate(server: PostgresServer): Promise<string> {
+  const given = isOwn ? undefined : process.env[databaseTemplateVariable]
+  if (given !== undefined) return given
   const url = await server.createDatabase()
   const store = await openPostgresStore(context, { url })
   await store.close()

@@ -7,6 +7,7 @@ import type { Clock } from '../../src/domain/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { StoreContext } from '../../src/store/store.ts'
+import { fileTemplateVariable } from '../prepared.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import type { Foreign, Harness } from './conformance/harness.ts'
 import { testVault } from './test-vault.ts'
@@ -46,29 +47,32 @@ export function placeFor(t: TestContext): Place {
   return place
 }
 
-let template: Promise<Place> | undefined
+let template: Promise<string> | undefined
+let own: Place | undefined
 
-after(async () => (await template)?.remove())
+after(() => own?.remove())
 
-/** A place with a file that has all tables: a copy of one that this process migrated once. */
-async function migratedPlace(clock: Clock): Promise<Place> {
-  template ??= makeTemplate(clock)
+/** A place with a file that has all tables: a copy of one that the run, or else this process, migrated once. */
+export async function migratedPlace(): Promise<Place> {
+  template ??= makeTemplate()
   const place = temporaryPlace()
-  copyFileSync((await template).path, place.path)
+  copyFileSync(await template, place.path)
   return place
 }
 
-async function makeTemplate(clock: Clock): Promise<Place> {
-  const place = temporaryPlace()
-  const store = await openSqliteStore(contextWith(clock), { path: place.path, role: 'owner' })
+async function makeTemplate(): Promise<string> {
+  const given = process.env[fileTemplateVariable]
+  if (given !== undefined) return given
+  own = temporaryPlace()
+  const store = await openSqliteStore(contextWith(new VirtualClock()), { path: own.path, role: 'owner' })
   await store.close()
-  return place
+  return own.path
 }
 
 /** A new file with an owning store whose time stands still until told otherwise. */
 export async function openSqliteHarness(): Promise<Harness> {
   const clock = new VirtualClock()
-  const place = await migratedPlace(clock)
+  const place = await migratedPlace()
   const store = await openSqliteStore(contextWith(clock), { path: place.path, role: 'owner' })
   return {
     store,
@@ -79,7 +83,7 @@ export async function openSqliteHarness(): Promise<Harness> {
     },
     foreign: async () => foreignTo(place.path),
     async elsewhere() {
-      const other = await migratedPlace(clock)
+      const other = await migratedPlace()
       const copy = await openSqliteStore(contextWith(clock), { path: other.path, role: 'owner' })
       other.closeFirst(() => copy.close())
       const foreign = foreignTo(other.path)

@@ -1,8 +1,12 @@
 import { existsSync, globSync, mkdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** The variable that names the bundle to the tests of a whole run. */
+/** The variables by which a whole run names what it prepared once for all files: the program as a bundle, */
 export const programVariable = 'TESTS_PROGRAM'
+/** a file of SQLite with all tables, */
+export const fileTemplateVariable = 'TESTS_SQLITE_TEMPLATE'
+/** and on the shared server a database with all tables. Both are only copied. */
+export const databaseTemplateVariable = 'TESTS_POSTGRES_TEMPLATE'
 
 /** The program in its sources. Tests that look at the modules it loads start this one. */
 export const sources = join(import.meta.dirname, '../src/main.ts')
