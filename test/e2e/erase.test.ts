@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, type TestContext, test } from 'node:test'
@@ -9,6 +9,7 @@ import { atEnd } from './at-end.ts'
 import { eventually } from './eventually.ts'
 import { openPlace, type Place } from './place.ts'
 import { apiKey, Program } from './program.ts'
+import { around, filesOf, relationFilesOf, rowsOf, statisticsOf } from './search.ts'
 
 const person = 'canary.ann@example.com'
 const echo = 'parrot.ann@example.com'
@@ -43,29 +44,22 @@ async function listen(t: TestContext): Promise<Receiver> {
   return Object.assign(receiver, { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` })
 }
 
-/** Everything in the tables, as one text. */
-async function rowsOf(place: Place): Promise<string> {
-  const names =
-    place.dialect === 'sqlite'
-      ? `select name from sqlite_schema where type = 'table'`
-      : `select tablename as name from pg_tables where schemaname = 'public'`
-  const texts: string[] = []
-  for (const { name } of await place.query(names)) {
-    for (const row of await place.query(`select * from "${name}"`)) {
-      for (const value of Object.values(row)) {
-        texts.push(value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : (JSON.stringify(value) ?? ''))
-      }
-    }
-  }
-  return texts.join('\n')
-}
+const hexOrText = new RegExp(
+  `canary|parrot|${['canary', 'parrot'].map((word) => Buffer.from(word).toString('hex')).join('|')}`,
+)
 
-/** The bytes of the files, with SQLite. */
-function filesOf(place: Place): string {
-  if (place.dialect !== 'sqlite') return ''
-  const path = place.store.slice('sqlite:'.length)
-  const files = [path, `${path}-wal`, `${path}-shm`].filter(existsSync)
-  return files.map((file) => readFileSync(file, 'latin1')).join('')
+/** The planner's sample is free of the person, and so is every file of the database after the commands of docs/erasure.md. */
+async function assertGoneFromPostgres(t: TestContext, place: Place): Promise<void> {
+  await eventually('the sample was taken again', async () => !hexOrText.test(await statisticsOf(place)))
+  await place.query('checkpoint')
+  const before = await relationFilesOf(place)
+  if (before === undefined) return t.diagnostic('the files of the server cannot be read from here')
+  assert.match(before, /canary/, 'the pages of tables keep old versions of rows, which the search finds')
+  const page = readFileSync('docs/erasure.md', 'utf8')
+  const [, commands = ''] = /```sql\n([^`]*)```/.exec(page) ?? []
+  assert.match(commands, /vacuum full/)
+  for (const command of commands.split(';')) if (command.trim() !== '') await place.query(command)
+  assert.equal(around(/canary|parrot/, (await relationFilesOf(place)) as string), undefined)
 }
 
 async function open(t: TestContext, dialect: Place['dialect']) {
@@ -131,6 +125,11 @@ for (const dialect of dialects) {
       })
       assert.match(await rowsOf(place), /canary/, 'the search finds the person while it is there')
       assert.match(await rowsOf(place), /parrot/)
+      if (dialect === 'postgres') {
+        // As the server does by itself, when enough rows have changed.
+        await place.query('analyze')
+        assert.match(await statisticsOf(place), hexOrText, 'the planner keeps a sample of payloads')
+      }
 
       const lines = String(await ask('POST', '/app/a/subject/export', { subject: person }))
         .trim()
@@ -155,6 +154,7 @@ for (const dialect of dialects) {
       await eventually('the file and its log are wiped', () => !/canary/.test(filesOf(place)))
       const bob = await ask('GET', `/app/a/msg/${other}`)
       assert.equal(bob.payload.user.mail, 'bob@example.com')
+      if (dialect === 'postgres') await assertGoneFromPostgres(t, place)
       server.terminate()
       await server.exited
       assert.equal(around(/canary/, filesOf(place)), undefined)
@@ -217,10 +217,4 @@ for (const dialect of dialects) {
       await eventually('the file and its log are wiped', () => !/canary/.test(filesOf(place)))
     })
   })
-}
-
-/** The first hit, with the text around it. */
-function around(pattern: RegExp, text: string): string | undefined {
-  const at = text.search(pattern)
-  return at < 0 ? undefined : text.slice(Math.max(0, at - 40), at + 40)
 }

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, type TestContext, test } from 'node:test'
 import { dialects } from '../attack/attack.ts'
 import { atEnd } from './at-end.ts'
 import { eventually } from './eventually.ts'
-import { openPlace, type Place } from './place.ts'
+import { openPlace } from './place.ts'
 import { apiKey, longLease, Program } from './program.ts'
+import { around, filesOf, rowsOf } from './search.ts'
 
 // Short ones lie in the pages of tables, long ones in pages of their own.
 const lengths = [20, 300, 1500, 9000]
@@ -32,31 +32,6 @@ async function listen(t: TestContext): Promise<{ url: string; held: (() => void)
     server.close()
   })
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, held }
-}
-
-/** Everything in the tables, as one text. */
-async function rowsOf(place: Place): Promise<string> {
-  const names =
-    place.dialect === 'sqlite'
-      ? `select name from sqlite_schema where type = 'table'`
-      : `select tablename as name from pg_tables where schemaname = 'public'`
-  const texts: string[] = []
-  for (const { name } of await place.query(names)) {
-    for (const row of await place.query(`select * from "${name}"`)) {
-      for (const value of Object.values(row)) {
-        texts.push(value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : (JSON.stringify(value) ?? ''))
-      }
-    }
-  }
-  return texts.join('\n')
-}
-
-/** The bytes of the files, with SQLite. */
-function filesOf(place: Place): string {
-  if (place.dialect !== 'sqlite') return ''
-  const path = place.store.slice('sqlite:'.length)
-  const files = [path, `${path}-wal`].filter(existsSync)
-  return files.map((file) => readFileSync(file, 'latin1')).join('')
 }
 
 for (const dialect of dialects) {
@@ -146,10 +121,4 @@ for (const dialect of dialects) {
       })
     }
   })
-}
-
-/** The first hit, with what stands around it. */
-function around(pattern: RegExp, text: string): string | undefined {
-  const at = text.search(pattern)
-  return at < 0 ? undefined : text.slice(Math.max(0, at - 40), at + 40)
 }
