@@ -23,6 +23,15 @@ import { Receiver } from './receiver.ts'
 const words = { eu: 'payload-of-eu', us: 'payload-of-us' } as const
 type RegionName = keyof typeof words
 
+const wideEndpoints = 1001
+
+const payloadOf = (region: RegionName) => ({ word: words[region], person: 'ann' })
+
+interface Erasure {
+  readonly state: string
+  readonly report: { readonly erased: { readonly without: number; readonly messages: number } }
+}
+
 /** Which worker's statements returned which words; each worker's connections carry its name. */
 function watchStatements(t: TestContext): Map<string, Set<string>> {
   const read = new Map<string, Set<string>>()
@@ -86,7 +95,7 @@ test('a worker runs no statement that returns a payload of another region', asyn
   for (const region of ['eu', 'us'] as const) {
     const app = `/app/${region}`
     receiver.behave(`/${region}/dead`, () => ({ status: 500 }))
-    await ask('POST', '/app', { name: region, uid: region, region })
+    await ask('POST', '/app', { name: region, uid: region, region, subjectPointers: ['/person'] })
     const endpoints: [string, object][] = [
       ['plain', {}],
       ['shaped', { shape: { keep: ['/word'] } }],
@@ -97,7 +106,7 @@ test('a worker runs no statement that returns a payload of another region', asyn
     for (const [uid, fields] of endpoints) {
       await ask('POST', `${app}/endpoint`, { url: `${receiver.url}/${region}/${uid}`, uid, ...fields })
     }
-    const payload = { word: words[region] }
+    const payload = payloadOf(region)
     for (let n = 0; n < 5; n++) await ask('POST', `${app}/msg`, { eventType: 'a.b', payload })
     // Made later, so that a task finds what it missed, by a filter over stored payloads.
     const filter = `payload.word == '${words[region]}'`
@@ -127,6 +136,32 @@ test('a worker runs no statement that returns a payload of another region', asyn
     await eventually('they were tried again', () => arrived(`/${region}/dead`) > 12)
   }
   await eventually('nothing waits again', async () => (await pendingCount(place)) === 0)
+
+  // A message for very many endpoints is expanded, and rewritten in steps when its person is erased.
+  await place.query(`
+    with made as (
+      insert into endpoint (key, id, app, url, description, disabled, paused, event_types, secrets, headers, metadata,
+                            throttle_period_s, created_at, updated_at)
+      select e.key + n, 'ep_' || n, e.app, e.url, '', false, true, '["wide"]', '[]', '{}', '{}', 1, 0, 0
+        from endpoint e, generate_series(1, ${wideEndpoints}) n where e.url like '%/eu/plain'
+      returning key, app)
+    insert into lane (endpoint, app, region, stopped) select key, app, 'eu', true from made`)
+  await place.query('update application set version = version + 1')
+  await ask('POST', '/app/eu/msg', { eventType: 'wide', payload: payloadOf('eu') })
+  await eventually('the wide message waits for its paused endpoints', async () => {
+    return (await pendingCount(place)) === wideEndpoints && arrived('/eu/plain') > 6
+  })
+  for (const region of ['eu', 'us'] as const) {
+    const { id } = await ask<{ id: string }>('POST', `/app/${region}/subject/erase`, {
+      ...{ subject: 'ann', waiting: 'deliver-without' },
+    })
+    const { report } = await eventually('the erasure ends', async () => {
+      const erasure = await ask<Erasure>('GET', `/app/${region}/erasure/${id}`)
+      return erasure.state === 'finished' && erasure
+    })
+    const { without, messages } = report.erased
+    assert.deepEqual([without, messages], [region === 'eu' ? wideEndpoints : 0, 6])
+  }
   assert.deepEqual([...(read.get('eu') ?? [])], [words.eu])
   assert.deepEqual([...(read.get('us') ?? [])], [words.us])
   for (const region of ['eu', 'us'] as const) {

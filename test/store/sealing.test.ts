@@ -7,10 +7,12 @@ import type { Schedule } from '../../src/domain/schedule.ts'
 import { envelopeOf } from '../../src/intake/scheduled.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomBytes } from '../../src/runtime/random.ts'
+import { SubjectIndex } from '../../src/shaping/subjects.ts'
 import { openPostgresStore } from '../../src/store/postgres/open.ts'
+import { isSigned } from '../../src/store/signing.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store, StoreContext } from '../../src/store/store.ts'
-import { openVault, type VaultKey } from '../../src/store/vault.ts'
+import { openVault, sealedWith, type VaultKey } from '../../src/store/vault.ts'
 import { plainEndpoint } from './conformance/harness.ts'
 import { plainSchedule } from './conformance/schedules.ts'
 import { plainSource, tokenOf } from './conformance/sources.ts'
@@ -214,6 +216,41 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       assert.deepEqual(
         (await place.query('select id from sealing_key')).map(({ id }) => id),
         ['new'],
+      )
+    })
+
+    test('after the key is changed, persons have the same hashes and reports the same signing key', async (t) => {
+      const place = await openPlace(t)
+      const first = await place.open([old])
+      const settings = { subjectPointers: ['/user/id'] }
+      const app = await first.createApplication({ name: 'A', uid: null, throttleRate: null, metadata: {}, settings })
+      const hashIn = async (store: Store) => {
+        const indexing = await store.findSubjectIndex(app.key)
+        return indexing && new SubjectIndex(indexing).hashOf('ann')
+      }
+      const hash = await hashIn(first)
+      assert.ok(hash)
+      const signature = await first.sign('erasure', 'a report')
+      await first.close()
+
+      for (const keys of [[fresh, old], [fresh]]) {
+        const store = await place.open(keys)
+        assert.equal(await hashIn(store), hash)
+        assert.equal((await store.subscriptions(app.key))?.subjects?.secret?.length, 43, 'publishes are indexed')
+        const later = await store.sign('erasure', 'another')
+        assert.deepEqual([later.keyId, later.publicKey], [signature.keyId, signature.publicKey])
+        assert.equal(isSigned('erasure', 'another', later), true)
+        assert.deepEqual(
+          (await store.signingKeys()).map(({ publicKey }) => publicKey),
+          [signature.publicKey],
+          'the report from before is still signed by this server',
+        )
+        await store.close()
+      }
+      const sealed = await place.query('select secret from subject_key union all select secret from signing_key')
+      assert.deepEqual(
+        sealed.map(({ secret }) => sealedWith(String(secret))),
+        ['new', 'new'],
       )
     })
 
