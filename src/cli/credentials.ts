@@ -1,3 +1,4 @@
+import { certificateWarning } from '../domain/credentials.ts'
 import type { Kind } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
 import type { Session } from './command.ts'
@@ -43,9 +44,13 @@ export async function certificateOf(session: Session, given: unknown): Promise<u
   }
   const whole = (await readFileOrInput(session.terminal, String(given))).toString()
   const key = clientKey === undefined ? whole : (await readFileOrInput(session.terminal, clientKey)).toString()
+  const keys = blocksOf(key, (label) => label.endsWith('PRIVATE KEY'))
+  if (keys === '' && clientKey === undefined) {
+    throw new CommandError(`${given} has no private key. Give its file, too: --client-key FILE.`, exitCode.misused)
+  }
   return {
     certificate: blocksOf(whole, (label) => label.endsWith('CERTIFICATE')) || whole,
-    key: blocksOf(key, (label) => label.endsWith('PRIVATE KEY')) || key,
+    key: keys || key,
     overlapSeconds: certificateOverlap === undefined ? undefined : Math.floor(certificateOverlap / 1000),
   }
 }
@@ -67,11 +72,9 @@ function certificateText({ subject, fingerprint, validUntil, replaces }: Item): 
 }
 
 /** A warning about a certificate that a command has just set; undefined when it is good for a while. */
-export function certificateWarning({ clientCertificate }: Item, now: number): string | undefined {
+export function warningOf({ clientCertificate }: Item, now: number): string | undefined {
   if (clientCertificate == null) return undefined
   const { validFrom, validUntil } = clientCertificate as Item
-  const [from, until] = [Date.parse(text(validFrom)), Date.parse(text(validUntil))]
-  if (until <= now) return 'The client certificate has expired: receivers will refuse it.'
-  if (from > now) return `The client certificate is not valid before ${instant(validFrom)}: receivers will refuse it.`
-  return until - now < 30 * 86_400_000 ? `The client certificate expires at ${instant(validUntil)}.` : undefined
+  const times = { validFrom: Date.parse(text(validFrom)), validUntil: Date.parse(text(validUntil)) }
+  return certificateWarning(times, now) ?? undefined
 }

@@ -4,7 +4,7 @@ import { span } from '../domain/phrases.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { change, jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
-import { authFlag, authOf, certificateFlag, certificateOf, certificateWarning } from './credentials.ts'
+import { authFlag, authOf, certificateFlag, certificateOf, warningOf } from './credentials.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
 import { outcome, statusCode, statusColour } from './messages.ts'
@@ -249,7 +249,7 @@ function describe({ terminal, world }: Session, item: Item): string {
     coalesce,
     ...rest
   } = item
-  const warning = certificateWarning(item, world.clock.now())
+  const warning = warningOf(item, world.clock.now())
   return facts(terminal, [
     ['id', text(item.id)],
     ['url', text(url)],

@@ -145,13 +145,15 @@ const appColumn: Column<Item> = { title: 'APPLICATION', cell: ({ appUid, appId }
 /** A column with the whole sentence, on wide terminals. */
 function detailColumn({ terminal }: Session): Column<Item>[] {
   if ((terminal.columns ?? Number.POSITIVE_INFINITY) < wideColumns) return []
-  return [{ title: 'DETAILS', cell: 'detail', flexible: true }]
+  const cell = ({ detail, warning }: Item) => (warning == null ? text(detail) : `${text(detail)} ${text(warning)}`)
+  return [{ title: 'DETAILS', cell, flexible: true }]
 }
 
 function describeDelivery(session: Session, why: Item): string {
   const { nextAt, expectedAt, ahead, isAheadExact, attempts, lastAttempt } = why
   const last = lastAttempt as Item | null
   const about = facts(session.terminal, [
+    ['warning', warningText(session, why)],
     ['next', nextAt == null ? undefined : instant(nextAt)],
     ['expected', expectedAt == null || expectedAt === nextAt ? undefined : `about ${instant(expectedAt)}`],
     ['also', alsoText(why)],
@@ -168,6 +170,7 @@ function describeEndpoint(session: Session, why: Item): string {
   const { nextAt, emptyAt, waiting, oldestSince } = why
   const { fresh, timed, replay } = waiting as Item
   const about = facts(session.terminal, [
+    ['warning', warningText(session, why)],
     ['next', nextAt == null ? undefined : instant(nextAt)],
     ['also', alsoText(why)],
     ['waiting', `${waitingText(waiting as Item)} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
@@ -176,6 +179,10 @@ function describeEndpoint(session: Session, why: Item): string {
     ['as of', asOfText(why)],
   ])
   return `${headline(session, why)}\n${about}`
+}
+
+function warningText({ terminal }: Session, { warning }: Item): string | undefined {
+  return warning == null ? undefined : terminal.style('yellow', text(warning))
 }
 
 function headline({ terminal }: Session, { reason, detail }: Item): string {

@@ -1,4 +1,5 @@
 import type { EpochMs } from './clock.ts'
+import { moment } from './phrases.ts'
 
 /**
  * The credentials that an endpoint's requests carry beside their signature. The store keeps them sealed, and no answer
@@ -56,8 +57,21 @@ export interface ClientCertificate {
 /** The certificates of an endpoint, the newest first. At most two: the newest, and the one that it replaces. */
 export type ClientCertificates = readonly ClientCertificate[]
 
-/** Certificates that expire within this time are a finding of the doctor. */
+/** Certificates that expire within this time are a finding of the doctor, and a warning of `why`. */
 export const certificateNoticeMs = 30 * 86_400_000
+
+/** A sentence about a certificate that receivers refuse, now or soon; null when it is good for a while. */
+export function certificateWarning(
+  { validFrom, validUntil }: Pick<ClientCertificate, 'validFrom' | 'validUntil'>,
+  now: EpochMs,
+): string | null {
+  if (validUntil <= now)
+    return `The client certificate expired at ${moment(validUntil, now)}: receivers will refuse it.`
+  if (validFrom > now) {
+    return `The client certificate is not valid before ${moment(validFrom, now)}: receivers will refuse it.`
+  }
+  return validUntil - now < certificateNoticeMs ? `The client certificate expires at ${moment(validUntil, now)}.` : null
+}
 
 /** The certificates after a new one: the one before stays for the overlap, for a receiver that does not know the new one yet. */
 export function rotatedCertificates(

@@ -3,7 +3,15 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Timings } from '../domain/timings.ts'
 import { Capture, printable, readRetryAfter } from './answer.ts'
-import { deadlineFailure, type Failure, isHangUp, refusesCertificate, unanswered, wireFailure } from './classify.ts'
+import {
+  certificateAnswer,
+  deadlineFailure,
+  type Failure,
+  isHangUp,
+  refusesCertificate,
+  unanswered,
+  wireFailure,
+} from './classify.ts'
 import type { Origin } from './connect.ts'
 import { type Deadlines, Timed } from './deadline.ts'
 import type { Connection, Pool } from './pool.ts'
@@ -170,7 +178,8 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     if (this.#forbidden) this.abort()
     else if (this.#status === 0 && this.#mayTryAgain(error)) this.#tryAgain()
     else if (this.#target.identities === undefined || !this.#showsOther(error)) {
-      this.#breakOff(wireFailure(error, this.#answering, this.#origin.identity !== undefined))
+      const hasCertificate = this.#origin.identity !== undefined
+      this.#breakOff(wireFailure(error, this.#answering, hasCertificate, hasCertificate && !this.#reused))
     }
   }
 
@@ -255,15 +264,18 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 
   #answer(): Outcome {
     const status = this.#status
-    const code = status < 300 ? 'delivered' : status < 400 ? 'redirected' : 'refused'
+    const response = this.#capture?.bytes()
+    const refusal = certificateAnswer(status, response, this.#origin.identity !== undefined)
+    const code = refusal?.outcome ?? (status < 300 ? 'delivered' : status < 400 ? 'redirected' : 'refused')
     const to = this.#location === undefined ? '' : `, redirecting to ${this.#location}, which is not followed`
+    const error = refusal?.message ?? `The receiver answered ${status}${to}.`
     return {
       code,
       status,
       retryAfterMs: this.#retryAfterMs,
-      response: this.#capture?.bytes(),
+      response,
       responseHeaders: this.#headers,
-      error: code === 'delivered' ? undefined : `The receiver answered ${status}${to}.`,
+      error: code === 'delivered' ? undefined : error,
       ...this.#times(),
     }
   }

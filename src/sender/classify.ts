@@ -89,10 +89,12 @@ function isCertificateAlert(code: string): boolean {
 }
 
 function certificateRefusal(where: string, code: string, hasOne: boolean): string {
-  const name = code
-    .replace(/^.*ALERT_/, '')
-    .toLowerCase()
-    .replaceAll('_', ' ')
+  const name = code.includes('ALERT_')
+    ? code
+        .replace(/^.*ALERT_/, '')
+        .toLowerCase()
+        .replaceAll('_', ' ')
+    : code
   if (hasOne) return `${where} refused the client certificate of the endpoint (${name}).`
   return `${where} asks for a client certificate (${name}); set \`clientCertificate\` of the endpoint.`
 }
@@ -113,12 +115,30 @@ function isBrokenOff(cause: unknown): boolean {
   return code === 'ECONNRESET' || code.endsWith('ALERT_HANDSHAKE_FAILURE')
 }
 
-/** Classifies an error on an open connection before a status arrived. `answering`: the first byte of an answer had come. */
-export function wireFailure(error: Error, answering: boolean, hasCertificate = false): Failure {
+/** Bytes of an answer among which the words of `certificatePage` are. */
+const pageBytes = 512
+/** The pages of nginx, and of servers made from it, for a client certificate that they refuse or miss. */
+const certificatePage = /<title>400 (No required SSL certificate was sent|The SSL certificate error)<\/title>/
+
+/** The refusal of a client certificate by a web server, which answers with a page; undefined for any other answer. */
+export function certificateAnswer(status: number, body: Uint8Array | undefined, hasOne: boolean): Failure | undefined {
+  if (status !== 400 || body === undefined) return undefined
+  const [, words] = certificatePage.exec(Buffer.from(body.subarray(0, pageBytes)).toString('latin1')) ?? []
+  if (words === undefined) return undefined
+  return { outcome: 'client_certificate', message: certificateRefusal('The receiver', `400, ${words}`, hasOne) }
+}
+
+/**
+ * Classifies an error on an open connection before a status arrived. `answering`: the first byte of an answer had come.
+ * `shown`: the connection was opened for this attempt, with a client certificate.
+ */
+export function wireFailure(error: Error, answering: boolean, hasCertificate = false, shown = false): Failure {
   if (error instanceof ConnectFailure) return error
   if (isHangUp(error)) {
     const when = answering ? 'in the middle of its answer' : 'without an answer'
-    return { outcome: 'reset', message: `The receiver closed the connection ${when}.` }
+    // Some servers, such as Node's, refuse a certificate by hanging up, which looks like any other hang-up.
+    const may = shown && !answering ? '; it may refuse the client certificate of the endpoint' : ''
+    return { outcome: 'reset', message: `The receiver closed the connection ${when}${may}.` }
   }
   const code = codeOf(error)
   // In TLS 1.3 a server refuses a client certificate, or asks for a missing one, only after the handshake.

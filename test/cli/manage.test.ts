@@ -30,7 +30,10 @@ describe('managing over the API', () => {
     assert.match(await sluice('app get acme'), /^metadata +\{"team":"video"\}$/m)
     assert.equal((await json(['app', 'update', 'other', '--name', 'New name'])).name, 'New name')
     assert.match(await sluice('app delete other'), /^Deleted application other/)
-    assert.match(await sluice('app get other', 4), /^There is no application "other"\.\n$/)
+    assert.match(
+      await sluice('app get other', 4),
+      /^There is no application "other"\. Create it: sluice app create NAME --uid other\n$/,
+    )
     assert.equal((await json<unknown[]>('app list --limit 1')).length, 1)
     assert.match(
       await sluice('app create Nameless'),
@@ -55,9 +58,18 @@ describe('managing over the API', () => {
     const expired = `endpoint update acme secured --client-certificate ${fixtures}/expired.pem --certificate-overlap 1h`
     assert.match(
       await sluice(expired),
-      /the one before is used until .*\n[\s\S]*^warning +The client certificate has expired/m,
+      /the one before is used until .*\n[\s\S]*^warning +The client certificate expired at 20.* ago\): receivers will refuse it\.$/m,
     )
     for (const text of [basic, shown, first]) assert.doesNotMatch(text, /canary|PRIVATE/)
+    assert.match(
+      await sluice('why acme --endpoint secured'),
+      /^idle: .*\nwarning +The client certificate expired at 20.* ago\): receivers will refuse it\.$/m,
+    )
+    const keyless = `--client-certificate ${fixtures}/authority.pem`
+    assert.match(
+      await sluice(`endpoint update acme secured ${keyless}`, 2),
+      /authority\.pem has no private key\. Give its file, too: --client-key FILE\.$/m,
+    )
     const wrongKey = `--client-certificate ${fixtures}/client-first.pem --client-key ${fixtures}/client-second.pem`
     assert.match(await sluice(`endpoint update acme secured ${wrongKey}`, 2), /does not belong to the certificate/)
     assert.match(await sluice('endpoint update acme secured --client-key x', 2), /needs --client-certificate beside it/)

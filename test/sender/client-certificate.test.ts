@@ -98,9 +98,38 @@ test('a receiver that only hangs up on a new certificate costs one attempt, and 
   const sender = testSender(t, { extraCa })
   const overlap = [clientCertificate('stranger'), clientCertificate('first', { replacedAt: Date.now() + 3_600_000 })]
   const target = sender.open(targetAt(receiver.url, { clientCertificates: overlap }))
-  assert.equal((await sendBy(target)).outcome.code, 'reset')
+  const { outcome } = await sendBy(target)
+  assert.equal(outcome.code, 'reset')
+  assert.match(outcome.error ?? '', /without an answer; it may refuse the client certificate of the endpoint\.$/)
   assert.equal((await sendBy(target)).outcome.code, 'delivered')
   assert.deepEqual(names, ['sluice first'])
+})
+
+test("nginx's page about a client certificate is client_certificate, and another 400 is not", async (t) => {
+  const page = (title: string) => `<html>\r\n<head><title>400 ${title}</title></head>\r\n<body>\r\n</body></html>\r\n`
+  const bodies = ['No required SSL certificate was sent', 'The SSL certificate error', 'Bad Request'].map(page)
+  const receiver = await rawReceiver(t, (socket) => socket.write(answer('400 Bad Request', bodies.shift())), {
+    tls: { ...server, requestCert: true, rejectUnauthorized: false },
+  })
+  const sender = testSender(t, { extraCa })
+  const outcomes = []
+  for (const clientCertificates of [null, [clientCertificate('stranger')], [clientCertificate('stranger')]]) {
+    const { outcome } = await send(sender, targetAt(receiver.url, { clientCertificates }))
+    outcomes.push([outcome.code, outcome.status, outcome.error])
+  }
+  assert.deepEqual(outcomes, [
+    [
+      'client_certificate',
+      400,
+      'The receiver asks for a client certificate (400, No required SSL certificate was sent); set `clientCertificate` of the endpoint.',
+    ],
+    [
+      'client_certificate',
+      400,
+      'The receiver refused the client certificate of the endpoint (400, The SSL certificate error).',
+    ],
+    ['refused', 400, 'The receiver answered 400.'],
+  ])
 })
 
 test('a web server that answers 400 to a new certificate is shown the old one from the next attempt on', async (t) => {

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import type { Blocker, BlockerReason } from '../../domain/blocker.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { certificateWarning } from '../../domain/credentials.ts'
 import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { WhyReason } from '../../domain/why.ts'
@@ -83,12 +85,19 @@ const isLive = flag(
   'Whether the worker that owns the lane answered (live); otherwise the answer is from the last stored state.',
 )
 
+const warning = nullable(
+  text(
+    'A fault of the endpoint by which attempts fail, now or soon: its client certificate expires within 30 days, or has.',
+  ),
+)
+
 /** Why a message has not been delivered to an endpoint yet, or how it ended. */
 export const WhyOut = Type.Object({
   msgId,
   endpointId,
   reason: named<WhyReason>(reasonMeaning),
   detail,
+  warning,
   nextAt,
   expectedAt: nullable(instant('Estimated time of the next attempt, at the recent pace.')),
   blockers,
@@ -108,6 +117,7 @@ export const EndpointWhyOut = Type.Object({
   url,
   reason: endpointReason,
   detail,
+  warning,
   nextAt,
   emptyAt: nullable(instant('Estimated time at which the queue is empty, at the recent pace.')),
   blockers,
@@ -157,6 +167,7 @@ function toWhyOut(
     endpointId: endpoint.id,
     reason: why.reason,
     detail: why.detail,
+    warning: warningOf(endpoint, lane.now),
     nextAt: isoOrNull(why.nextAt),
     expectedAt: isoOrNull(why.expectedAt),
     blockers: why.blockers.map(toBlockerOut),
@@ -179,6 +190,7 @@ function toEndpointWhyOut(explained: ExplainedEndpoint): Out<typeof EndpointWhyO
     url: endpoint.url,
     reason: why.reason,
     detail: why.detail,
+    warning: warningOf(endpoint, lane.now),
     nextAt: isoOrNull(why.nextAt),
     emptyAt: isoOrNull(why.emptyAt),
     blockers: why.blockers.map(toBlockerOut),
@@ -187,6 +199,12 @@ function toEndpointWhyOut(explained: ExplainedEndpoint): Out<typeof EndpointWhyO
     isLive: lane.live !== null,
     asOf: iso(lane.now),
   }
+}
+
+function warningOf({ clientCertificate }: Endpoint, now: EpochMs): string | null {
+  // A certificate that is not valid yet is not shown while the one before it is there.
+  const shown = clientCertificate?.find(({ validFrom }) => validFrom <= now) ?? clientCertificate?.[0]
+  return shown === undefined ? null : certificateWarning(shown, now)
 }
 
 function toBlockerOut({ reason, detail, until }: Blocker): Out<typeof BlockerOut> {
