@@ -6,7 +6,7 @@ import { type FetchedKeys, type FetchKeys, keySetBytesLimit } from '../sources/k
 import { makeSecret } from '../wire/secret.ts'
 import { senderContextOf } from './delivering.ts'
 
-const timeoutMs = 5000
+const fetchTimeoutMs = 5000
 
 /** Fetches public keys of providers. It is a sender with one kind of request, so the address guard stands before it. */
 export interface KeyFetcher {
@@ -14,7 +14,7 @@ export interface KeyFetcher {
   close(): Promise<void>
 }
 
-export function keyFetcher(config: Config): KeyFetcher {
+export function keyFetcher(config: Config, timeoutMs = fetchTimeoutMs): KeyFetcher {
   let sender: Sender | undefined
   return {
     async fetch(url): Promise<FetchedKeys> {

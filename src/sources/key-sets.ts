@@ -24,8 +24,12 @@ export type PublicKey = Readonly<Record<string, unknown>>
 
 interface KeySet {
   keys: readonly PublicKey[] | undefined
+  /** When the fetch began that brought the keys. */
+  keysAt: number
   freshUntil: number
   lastFetchAt: number
+  /** Whether the last fetch failed. */
+  failing: boolean
   underway: Promise<void> | undefined
 }
 
@@ -39,21 +43,30 @@ export class KeySets {
   }
 
   /**
-   * The keys at a URL that may have signed a token with this key id. Undefined when the keys cannot be had now; stale keys
-   * serve as long as their server does not answer.
+   * The keys at a URL that may have signed a token with this key id. Undefined when that cannot be known now: no keys could
+   * be fetched, or none has the key id and the pause before the next fetch is not over. Stale keys serve as long as their
+   * server does not answer.
    */
   async keysFor(url: string, keyId: string | undefined, nowMs: number): Promise<readonly PublicKey[] | undefined> {
-    const set = this.#sets.get(url) ?? this.#open(url)
-    const hasKey = () => set.keys !== undefined && matching(set.keys, keyId).length > 0
-    if (nowMs >= set.freshUntil || !hasKey()) await this.#refresh(url, set, nowMs)
-    return set.keys === undefined ? undefined : matching(set.keys, keyId)
+    const set = this.#open(url)
+    const found = () => (set.keys === undefined ? [] : matching(set.keys, keyId))
+    if (nowMs < set.freshUntil && found().length > 0) return found()
+    const refreshed = this.#refresh(url, set, nowMs)
+    // Each request would wait for a server that hangs, so only the first fetch of an outage is waited for.
+    if (!set.failing || found().length === 0) await refreshed
+    return found().length > 0 || set.keysAt >= nowMs ? found() : undefined
   }
 
   #open(url: string): KeySet {
-    const set: KeySet = { keys: undefined, freshUntil: -Infinity, lastFetchAt: -Infinity, underway: undefined }
-    // The oldest goes: a Map keeps the order of insertion.
-    if (this.#sets.size >= setsLimit) this.#sets.delete(this.#sets.keys().next().value as string)
+    const known = this.#sets.get(url)
+    const set = known ?? {
+      ...{ keys: undefined, keysAt: -Infinity, freshUntil: -Infinity, lastFetchAt: -Infinity },
+      ...{ failing: false, underway: undefined },
+    }
+    // A Map keeps the order of insertion: the set that was asked for longest ago comes first, and goes.
+    this.#sets.delete(url)
     this.#sets.set(url, set)
+    if (this.#sets.size > setsLimit) this.#sets.delete(this.#sets.keys().next().value as string)
     return set
   }
 
@@ -68,17 +81,20 @@ export class KeySets {
     return set.underway
   }
 
+  /** Never rejects. While the server of the keys fails, the keys of before stay, and a request after the pause tries again. */
   async #load(url: string, set: KeySet, nowMs: number): Promise<void> {
-    try {
-      const { body, cacheControl } = await this.#fetch(url)
-      const keys = body.length <= keySetBytesLimit ? readKeySet(Buffer.from(body).toString('utf8')) : undefined
-      if (keys === undefined) return
-      set.keys = keys
-      set.freshUntil = nowMs + Math.min(mostMs, Math.max(leastMs, maxAgeMs(cacheControl) ?? usualMs))
-    } catch {
-      // The server of the keys fails. The keys of before stay, and the next request after the pause tries again.
-    }
+    const fetched = await this.#fetch(url).catch(() => undefined)
+    const keys = fetched === undefined ? undefined : keysIn(fetched)
+    set.failing = keys === undefined
+    if (keys === undefined) return
+    set.keys = keys
+    set.keysAt = nowMs
+    set.freshUntil = nowMs + Math.min(mostMs, Math.max(leastMs, maxAgeMs(fetched?.cacheControl) ?? usualMs))
   }
+}
+
+function keysIn({ body }: FetchedKeys): readonly PublicKey[] | undefined {
+  return body.length <= keySetBytesLimit ? readKeySet(Buffer.from(body).toString('utf8')) : undefined
 }
 
 /** Keys by id; a token without an id may have been signed by each. */
