@@ -1,18 +1,33 @@
 import assert from 'node:assert/strict'
 import { createHmac, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
+import { makeSourceToken } from '../../src/domain/source.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { dialects, isLong, Target } from './attack.ts'
 
 const secret = "It's a Secret to Everybody"
 const rounds = isLong ? 20 : 3
 const atOnce = 40
+const manySources = isLong ? 5000 : 200
+const manyTokens = isLong ? 20_000 : 1500
+
+const randomText = (length: number) => randomBytes(length).toString('hex').slice(0, length)
+
+/** Does a thing so many times, a hundred at once. */
+async function inTurns(times: number, act: (i: number) => Promise<void>): Promise<void> {
+  let next = 0
+  const one = async () => {
+    while (next < times) await act(next++)
+  }
+  await Promise.all(Array.from({ length: 100 }, one))
+}
 
 const sign = (body: Uint8Array, key = secret) => `sha256=${createHmac('sha256', key).update(body).digest('hex')}`
 
 /** A server with a source of GitHub, and ways to send to it. */
 async function begin(t: Parameters<typeof Target.start>[0], dialect: (typeof dialects)[number]) {
-  const target = await Target.start(t, dialect)
+  // Behind a proxy, so that requests may come from several addresses.
+  const target = await Target.start(t, dialect, { SLUICE_TRUSTED_PROXIES: '127.0.0.1' })
   const made = async (path: string, body: object) => {
     const { status, text } = await target.call('POST', path, { body })
     assert.ok(status < 300, text)
@@ -74,8 +89,40 @@ for (const dialect of dialects) {
     assert.ok(kept.length > 0 && kept.length <= 20)
   })
 
-  test(`${dialect}: garbage at the URLs of sources costs others nothing`, async (t) => {
-    const { target, origin, path } = await begin(t, dialect)
+  test(`${dialect}: thousands of made-up tokens, and forged webhooks at many sources, cost others nothing`, async (t) => {
+    const { target, made, send, origin, path } = await begin(t, dialect)
+    const paths: string[] = []
+    const [apps, sourcesOfApp] = [Math.ceil(manySources / 100), 100]
+    await inTurns(apps, async (i) => void (await made('/app', { name: `App ${i}`, uid: `app-${i}` })))
+    await inTurns(apps * sourcesOfApp, async (i) => {
+      const { url } = await made(`/app/app-${i % apps}/source`, { provider: 'github', secret })
+      paths.push(new URL(url).pathname)
+    })
+    const statuses = new Map<number, number>()
+    await target.measure('made-up tokens', async () => {
+      const post = async (at: string, body: string) => {
+        const headers = { 'x-hub-signature-256': sign(Buffer.from('another')), 'x-github-event': 'push' }
+        const response = await fetch(origin + at, { method: 'POST', headers, body })
+        await response.arrayBuffer()
+        statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+      }
+      let isOver = false
+      const genuine = (async () => {
+        const answers = new Set<number>()
+        while (!isOver) answers.add((await send(Buffer.from('{}'))).status)
+        return answers
+      })()
+      await Promise.all([
+        // Each names another source that does not exist, so none is known from before.
+        inTurns(manyTokens, (i) => post(`/in/${makeSourceToken(1_000_000_007 * (i + 1), randomText)}`, '{}')),
+        inTurns(manyTokens, (i) => post(paths[i % paths.length] ?? '', 'x'.repeat(1000))),
+      ])
+      isOver = true
+      assert.deepEqual(await genuine, new Set([202]))
+    })
+    const [unknown, forged, limited] = [404, 401, 429].map((status) => statuses.get(status) ?? 0)
+    assert.equal((unknown ?? 0) + (forged ?? 0) + (limited ?? 0), 2 * manyTokens, JSON.stringify([...statuses]))
+    assert.ok((unknown ?? 0) < manyTokens && (forged ?? 0) > 0, 'made-up tokens of one address are limited')
     await target.measure('garbage', async () => {
       for (let round = 0; round < rounds; round++) {
         const names = Array.from({ length: atOnce }, () => `in_${randomBytes(20).toString('hex').slice(0, 27)}`)
@@ -99,24 +146,23 @@ for (const dialect of dialects) {
   })
 }
 
-test('a genuine sender gets through while others flood the source from the same process', async (t) => {
-  const { target, made, app, origin } = await begin(t, 'sqlite')
-  const { url } = await made(`/app/${app}/source`, { provider: 'github', secret })
-  const { pathname } = new URL(url)
-  // Each address counts by itself behind a trusted proxy; here all are one, so the flood is at another source.
-  const flooded = await made(`/app/${app}/source`, { provider: 'github', secret })
+test('a genuine sender gets through while another address floods the same source', async (t) => {
+  const { target, origin, path } = await begin(t, 'sqlite')
   const body = Buffer.from('{"a":1}')
-  const send = async (path: string, key: string, delivery: string) => {
-    const headers = { 'x-hub-signature-256': sign(body, key), 'x-github-delivery': delivery, 'x-github-event': 'push' }
+  const send = async (address: string, key: string, delivery: string) => {
+    const signed = { 'x-hub-signature-256': sign(body, key), 'x-github-delivery': delivery, 'x-github-event': 'push' }
+    const headers = { ...signed, 'x-forwarded-for': address }
     const response = await fetch(origin + path, { method: 'POST', headers, body })
     await response.arrayBuffer()
     return response.status
   }
-  await target.measure('another source is flooded', async () => {
-    const flood = Array.from({ length: 200 }, (_, i) => send(new URL(flooded.url).pathname, 'wrong', `f${i}`))
+  await target.measure('the same source is flooded', async () => {
+    const flood = Array.from({ length: 200 }, (_, i) => send('198.51.100.66', 'wrong', `f${i}`))
     const genuine = []
-    for (let i = 0; i < 20; i++) genuine.push(await send(pathname, secret, `g${i}`))
+    for (let i = 0; i < 20; i++) genuine.push(await send('192.0.2.1', secret, `g${i}`))
     assert.deepEqual(new Set(genuine), new Set([202]))
     assert.ok((await Promise.all(flood)).includes(429))
+    assert.equal(await send('198.51.100.66', secret, 'late'), 429)
+    assert.equal(await send('192.0.2.1', secret, 'late'), 202)
   })
 })

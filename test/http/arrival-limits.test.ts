@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test'
+import { makeSourceToken } from '../../src/domain/source.ts'
 import type { HttpContext } from '../../src/http/context.ts'
 import { Admission } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
+import { Arrivals } from '../../src/operations/arrivals.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { configOf } from '../../src/runtime/config.ts'
+import { KeySets } from '../../src/sources/key-sets.ts'
 import { type RestingEnd, type Store, StoreTrouble } from '../../src/store/store.ts'
 import { type Api, openApi } from './api.ts'
 
@@ -139,6 +142,30 @@ describe('a flooded source', () => {
     advance(1000)
     assert.equal((await send(path, stranger, { delivery: 'first' })).status, 202)
   })
+})
+
+test('made-up tokens do not drive a known source out of memory', async (t) => {
+  const { api, made, makeSource } = await begin(t, {})
+  await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+  const { id } = await makeSource('shop')
+  const read: number[] = []
+  const sourceAt: Store['sourceAt'] = (key) => {
+    read.push(key)
+    return api.store.sourceAt(key)
+  }
+  const { clock, publisher, limits } = api.context
+  const keySets = new KeySets(() => Promise.reject(new Error('No keys are fetched here.')))
+  const store = { ...api.store, sourceAt }
+  const arrivals = new Arrivals({ store, publisher, clock, limits, keySets, onTrouble: assert.ifError })
+  await Promise.all(times(10, () => arrivals.admit(id, 'POST', hub)))
+  assert.equal(read.length, 1, 'requests at the same time share a read')
+  for (let i = 1; i <= 3000; i++) {
+    const token = makeSourceToken(1_000_000_007 * i, api.context.randomText)
+    await assert.rejects(arrivals.admit(token, 'POST', attacker), { code: i <= 20 ? 'not_found' : 'rate_limited' })
+  }
+  assert.equal(read.length, 3001)
+  await arrivals.admit(id, 'POST', hub)
+  assert.equal(read.length, 3001)
 })
 
 describe('a source that cannot verify anything', () => {
