@@ -32,6 +32,16 @@ async function open(t: TestContext) {
   return { sluice, link, current }
 }
 
+test('a link that is pasted into the tab that shows the form signs in', { skip }, async (t) => {
+  const { sluice, link, current } = await open(t)
+  const page = await openPage(t)
+  await page.goto(`${sluice.url}/`)
+  await page.sees('Sign in to Sluice')
+  await page.goto(await link())
+  await eventually('the browser is signed in', () => page.evaluate(`${current}.then((session) => session !== null)`))
+  assert.equal(await page.evaluate('location.hash'), '', 'the token stays in the address bar')
+})
+
 test('a link signs a browser in once; scripts cannot read its cookie, and the stream works with it', {
   skip,
 }, async (t) => {

@@ -12,5 +12,9 @@ import './style/pages.css'
 startTheme()
 startRouter()
 void startSession()
+// A sign-in link in a tab that shows this page already changes the hash alone.
+addEventListener('hashchange', () => {
+  if (location.hash.startsWith('#signin=')) void startSession()
+})
 const root = document.getElementById('root')
 if (root !== null) render(<Dashboard />, root)
