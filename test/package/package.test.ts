@@ -126,9 +126,9 @@ describe('the package, installed in an empty project', () => {
     assert.equal(manifest.private, undefined)
     assert.equal(manifest.engines.node, '>=24')
     for (const name of ['description', 'license', 'keywords', 'exports', 'bin']) assert(manifest[name], name)
-    // npm runs these on the machine of the user who installs.
+    // npm runs these on the machine of the user who installs, or asks the user for permission.
     assert.deepEqual(
-      Object.keys(manifest.scripts).filter((name) => /^(pre|post)?install$/.test(name)),
+      Object.keys(manifest.scripts).filter((name) => /^((pre|post)?install|prepare)$/.test(name)),
       [],
     )
   })
