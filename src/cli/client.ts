@@ -12,6 +12,8 @@ export interface ClientParts {
   readonly version: string
   /** Whether an unknown application is answered with the most similar one, which costs a list. True by default. */
   readonly suggests?: boolean
+  /** The option that named the address, where it is not `--url`. */
+  readonly option?: string
 }
 
 export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
@@ -64,7 +66,10 @@ export class Client {
   constructor(parts: ClientParts) {
     if (!/^https?:\/\//.test(parts.url) || !URL.canParse(parts.url)) {
       const found = JSON.stringify(parts.url)
-      throw new CommandError(`--url must be a server's address such as http://127.0.0.1:8484, not ${found}.`, 2)
+      throw new CommandError(
+        `${parts.option ?? '--url'} must be a server's address such as http://127.0.0.1:8484, not ${found}.`,
+        2,
+      )
     }
     this.#parts = parts
     this.url = parts.url.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
@@ -175,7 +180,11 @@ export class Client {
   #unreachable(error: unknown): CommandError {
     const cause = (error as { cause?: NodeJS.ErrnoException }).cause
     const reason = cause?.code === 'ECONNREFUSED' ? 'connection refused' : (cause?.code ?? 'no response')
-    const hint = 'Is it running (sluice serve), and is --url or SLUICE_URL right?'
+    const { option } = this.#parts
+    const hint =
+      option === undefined
+        ? 'Is it running (sluice serve), and is --url or SLUICE_URL right?'
+        : `Is it running, and is ${option} right?`
     return new CommandError(`Cannot reach the server at ${this.url}: ${reason}. ${hint}`, exitCode.unavailable, {
       cause: error,
     })

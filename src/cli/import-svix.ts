@@ -90,7 +90,7 @@ class SvixCopy {
     const { url, key } = sourceOf(session)
     this.#session = session
     this.#from = new PatientClient(
-      new Client({ url, key, clock: world.clock, version: world.version }),
+      new Client({ url, key, option: '--from', clock: world.clock, version: world.version }),
       world.clock,
       options.perSecond as number,
     )

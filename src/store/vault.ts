@@ -67,7 +67,8 @@ export function openVault(keys: readonly VaultKey[], randomBytes: (length: numbe
       const key = byId.get(id)
       if (key === undefined)
         throw new SealError(
-          `the ${what} are sealed with the encryption key ${id}, not given here; add it to encryptionKey`,
+          `the ${what} are sealed with the encryption key ${id}, not given here: put the file encryption.key back beside ` +
+            'the database, or add the key to encryptionKey',
         )
       const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64'))
       decipher.setAAD(contextOf(place, id))

@@ -31,7 +31,7 @@ test('a lost key file stops the start with the name of the key, and put back, ev
   assert.equal(await second.ended, 1)
   assert.match(
     second.err,
-    /^Cannot open the store: the secrets of an endpoint are sealed with the encryption key [0-9a-f]{8}, not given here; add it to encryptionKey\.\n$/,
+    /^Cannot open the store: the secrets of an endpoint are sealed with the encryption key [0-9a-f]{8}, not given here: put the file encryption\.key back beside the database, or add the key to encryptionKey\.\n$/,
   )
 
   assert.ok(!existsSync(file), 'no new key is left, which would open nothing')

@@ -327,6 +327,11 @@ test('a copy refuses a wrong token, no token, itself, and servers that talk nons
   const attempt = async (line: string) => runHere(line.split(' '), where, env)
   assert.match((await attempt(`import svix --from ${from}`)).err, /A token of the Svix server is required/)
   assert.match((await attempt(`import svix --from ${from} --token wrong`)).err, /refuses the token/)
+  assert.match(
+    (await attempt('import svix --from http://127.0.0.1:9 --token x')).err,
+    /^Cannot reach the server at http:\/\/127\.0\.0\.1:9: .*, and is --from right\?$/m,
+  )
+  assert.match((await attempt('import svix --from svix --token x')).err, /^--from must be a server's address/)
   assert.match((await attempt('import svix --token testsk_x')).err, /Name the Svix server with --from/)
   assert.match((await attempt(`import svix --from ${origin} --token ${apiKey}`)).err, /are the same server/)
   for (const nonsense of [

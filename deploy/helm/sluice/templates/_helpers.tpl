@@ -43,7 +43,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # New secrets start new pods.
+    # New values of `secret` start new pods.
     checksum/secret: {{ toJson $values.secret | sha256sum }}
     {{- with $values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
