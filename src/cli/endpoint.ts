@@ -58,10 +58,15 @@ export function addEndpoint(commands: RemoteCommands): void {
         ...(await changeOf(session)),
         ...Object.fromEntries(unset.map((field) => [unsetField(field, endpointFields), null])),
       }
+      // Before a request, so that the key does not go to the receiver.
+      if (session.options.url !== undefined && Object.values(body).every((value) => value === undefined)) {
+        const hint = '--url is the URL of the server. The URL of an endpoint is --target.'
+        throw new CommandError(`Nothing to change. ${hint}`, exitCode.misused)
+      }
       session.show(await change(session, of(app, ref), body), (item) => describe(session, item))
     }),
   )
-    .option('--target <URL>', 'new URL')
+    .option('--target <URL>', 'new URL of the endpoint')
     .addOption(
       repeated('--unset <OPTION>', 'option that goes back to its default, such as rate or filter; may be repeated'),
     )

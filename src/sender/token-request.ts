@@ -137,12 +137,20 @@ export function tokenEndpointOf({ tokenUrl }: OAuth2): string {
 export function readTokenAnswer(auth: OAuth2, outcome: Outcome): TokenAnswer | TokenProblem {
   const { code, status, response, retryAfterMs } = outcome
   const where = tokenEndpointOf(auth)
-  if (status === 0) return { message: `No token from ${where}: ${outcome.error ?? 'it gave no answer.'}` }
+  if (status === 0) {
+    const error = outcome.error?.replace(/^The receiver /, 'it ') ?? 'it gave no answer.'
+    return { message: `No token from ${where}: ${error}` }
+  }
   const fields = response === undefined ? undefined : jsonObject(response)
   if (code !== 'delivered') {
     // A description of the error is left out: some servers repeat the secret in it.
     const error = typeof fields?.error === 'string' && oauthErrors.has(fields.error) ? ` (${fields.error})` : ''
-    const remedy = fields?.error === 'invalid_client' ? ' Check the client id and the client secret.' : ''
+    const remedy =
+      fields?.error === 'invalid_client'
+        ? ' Check the client id and the client secret.'
+        : code === 'redirected'
+          ? ' Redirects are not followed: set `tokenUrl` to the last address.'
+          : ''
     return { message: `No token from ${where}: it answered ${status}${error}.${remedy}`, retryAfterMs }
   }
   const problem = tokenProblem(fields, response?.length ?? 0)

@@ -70,6 +70,10 @@ describe('managing over the API', () => {
       await sluice(`endpoint update acme secured ${keyless}`, 2),
       /authority\.pem has no private key\. Give its file, too: --client-key FILE\.$/m,
     )
+    assert.match(
+      await sluice('endpoint update acme secured --url http://127.0.0.1:9/', 2),
+      /^Nothing to change\. --url is the URL of the server\. The URL of an endpoint is --target\.$/m,
+    )
     const wrongKey = `--client-certificate ${fixtures}/client-first.pem --client-key ${fixtures}/client-second.pem`
     assert.match(await sluice(`endpoint update acme secured ${wrongKey}`, 2), /does not belong to the certificate/)
     assert.match(await sluice('endpoint update acme secured --client-key x', 2), /needs --client-certificate beside it/)

@@ -97,7 +97,11 @@ for (const [alg, { privateKey }] of Object.entries(keyPairs)) {
 
 const bad: readonly (readonly [string, Answering, RegExp])[] = [
   ['answers 500', (response) => json(response, 500, 'oops'), /answered 500\.$/],
-  ['answers 302', (response) => json(response, 302, '', { location: 'http://127.0.0.1:1/' }), /answered 302\.$/],
+  [
+    'answers 302',
+    (response) => json(response, 302, '', { location: 'http://127.0.0.1:1/' }),
+    /answered 302\. Redirects are not followed: set `tokenUrl` to the last address\.$/,
+  ],
   [
     'refuses the client and repeats its secret',
     (response) => json(response, 401, { error: 'invalid_client', error_description: 'wrong: se cr+et%' }),
