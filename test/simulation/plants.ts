@@ -48,7 +48,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'what was just stored is sent though it has been read and sent meanwhile': {
-    seed: 4,
+    seed: 5,
     watcher: (watcher) => ({
       ...watcher,
       stored: (messages) => watcher.stored?.(messages, Number.POSITIVE_INFINITY) ?? [],
@@ -68,7 +68,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a worker declared dead can still settle': {
-    seed: 3,
+    seed: 41,
     store: (store) =>
       overriding(store, {
         async settle(worker, settlements, effects) {
@@ -135,7 +135,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a Retry-After dies with its worker': {
-    seed: 66,
+    seed: 104,
     store: (store) =>
       overriding(store, {
         async claim(...args) {
@@ -146,7 +146,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is not told of a Retry-After': {
-    seed: 79,
+    seed: 88,
     observer: (store) =>
       overriding(store, {
         ...misquoting(store, () => ({ holdMs: 0 })),
@@ -158,7 +158,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of a retry too late': {
-    seed: 18,
+    seed: 26,
     observer: (store) =>
       overriding(store, {
         async findQueued(delivery) {
@@ -169,7 +169,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of a retry too early': {
-    seed: 84,
+    seed: 103,
     observer: (store) =>
       overriding(store, {
         async findLane(endpoint) {
@@ -180,7 +180,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of the next token too late': {
-    seed: 14,
+    seed: 25,
     observer: (store) =>
       overriding(
         store,
@@ -271,7 +271,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a circuit that closes lets everything go at once': {
-    seed: 4,
+    seed: 10,
     store: (store) =>
       overriding(
         store,
@@ -282,6 +282,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a 429 slows nobody down': {
+    seed: 82,
     store: (store) =>
       overriding(
         store,
