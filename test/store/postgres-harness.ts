@@ -2,7 +2,7 @@ import { after } from 'node:test'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openPostgresStore } from '../../src/store/postgres/open.ts'
-import type { Store, StoreContext } from '../../src/store/store.ts'
+import type { Store, StoreContext, Watcher } from '../../src/store/store.ts'
 import { databaseTemplateVariable } from '../prepared.ts'
 import type { Foreign, Harness } from './conformance/harness.ts'
 import { openPostgresServer, type PostgresServer, startPostgresServer } from './postgres-server.ts'
@@ -37,7 +37,12 @@ export function useOwnServer(): void {
   isOwn = true
 }
 
-after(async () => (await shared)?.close())
+const beforeEnd: (() => Promise<void>)[] = []
+
+after(async () => {
+  await Promise.all(beforeEnd.map((end) => end()))
+  await (await shared)?.close()
+})
 
 /** The URL of a new database with all tables: a copy (40 ms) of one that the run, or else this process, migrated once. */
 export async function newDatabase(): Promise<string> {
@@ -67,8 +72,15 @@ async function quiet(server: PostgresServer, url: string): Promise<void> {
   }
 }
 
-// Emptied ones are used again: a hundred copies of a whole database are a gigabyte to write.
-const emptied: string[] = []
+/** Emptied ones are used again: a copy of a database is 10 MB to write, and a store opens four connections and more. */
+const emptied: { readonly url: string; readonly store: Store }[] = []
+
+async function openEmpty(): Promise<(typeof emptied)[number]> {
+  const url = await newDatabase()
+  const store = await openPostgresStore(context, { url })
+  beforeEnd.push(() => store.close())
+  return { url, store }
+}
 
 const empty = `
   delete from application where key > 0; delete from removal; delete from event_type; delete from endpoint; delete from message; delete from event_id; delete from pending; delete from idempotency; delete from fan_out;
@@ -76,13 +88,19 @@ const empty = `
   delete from app_token; delete from web_session; delete from portal_look; delete from alert; delete from alert_silence; delete from audit; delete from coalescing; delete from coalesced; delete from schedule; delete from leader; delete from payload_end; delete from notice;
   delete from history; delete from subject; delete from subject_key; delete from signing_key`
 
+const deaf: Watcher = { rows() {}, lanes() {}, settings() {} }
+
 /** A store on an empty database. */
 export async function openPostgresHarness(): Promise<Harness & { readonly url: string }> {
   const server = await sharedServer()
-  const url = emptied.pop() ?? (await newDatabase())
-  const store: Store = await openPostgresStore(context, { url })
+  const { url, store } = emptied.pop() ?? (await openEmpty())
+  let isClosed = false
+  const close = () => {
+    isClosed = true
+    return store.close()
+  }
   return {
-    store,
+    store: { ...store, close },
     url,
     async pass(ms) {
       await new Promise<void>((resolve) => void systemClock.after(ms, resolve))
@@ -92,9 +110,11 @@ export async function openPostgresHarness(): Promise<Harness & { readonly url: s
     foreign: () => foreignTo(server, url),
     elsewhere: async () => foreignTo(server, await newDatabase()),
     async close() {
-      await store.close()
+      if (isClosed) return
+      store.watch(deaf)
+      await quiet(server, url)
       await server.query(empty, url)
-      emptied.push(url)
+      emptied.push({ url, store })
     },
   }
 }
