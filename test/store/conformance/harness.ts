@@ -130,6 +130,13 @@ export class World {
     return lanes
   }
 
+  /** Waits until the lanes of these endpoints have an instant to wake at: a store may set it a moment after the publish. */
+  async woken(...endpoints: readonly Endpoint[]): Promise<void> {
+    for (const { key } of endpoints) {
+      while (((await this.store.findLane(key))?.dueAt ?? null) === null) await this.pass(5)
+    }
+  }
+
   /** Asserts that no lane is claimable, also not a moment later. */
   async assertNothingToClaim(worker: number): Promise<void> {
     await this.pass(30)
