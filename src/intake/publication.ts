@@ -67,7 +67,8 @@ export function plainPublication(
   const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null, trace = null } = envelope
   const { arrivedHeaders, arrival = null } = envelope
   const named = envelope.endpoint == null ? undefined : endpointNamed(matcher, envelope.endpoint)
-  const dedupe = dedupeMs === null ? null : dedupeOnce(app, envelope, body, dedupeMs, named)
+  // Two events of a source may have the same content: the id of the event tells them apart.
+  const dedupe = dedupeMs === null || arrival !== null ? null : dedupeOnce(app, envelope, body, dedupeMs, named)
   return {
     app,
     version,

@@ -1,7 +1,7 @@
 import type { Source } from '../domain/source.ts'
 import type { Arrival } from '../sources/arrival.ts'
 import { isProviderName } from '../sources/providers.ts'
-import { proofHeader } from '../sources/settings.ts'
+import { isSignatureHeader, proofHeader } from '../sources/settings.ts'
 import { isHeaderName, isSendable, isSensitiveHeader } from '../wire/headers.ts'
 
 /** A source as far as the name of the header goes that proves its sender. */
@@ -48,7 +48,7 @@ export function sampledHeaders(headers: Arrival['headers'], source: NamedProof):
   let bytes = 0
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value !== 'string' || !isHeaderName(name)) continue
-    const shown = isSensitiveHeader(name) || name === proof ? '***' : value.slice(0, 256)
+    const shown = isSensitiveHeader(name) || isSignatureHeader(name) || name === proof ? '***' : value.slice(0, 256)
     bytes += name.length + shown.length
     if (kept.length === headersLimit || bytes > headersBytesLimit / 2) break
     kept.push([name, shown])

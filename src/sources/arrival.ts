@@ -55,10 +55,13 @@ export interface Handshake {
 
 export type Judgement = SourceEvent | Handshake | Refusal | Unavailable
 
-/** A proof that a request is genuine. Claims are those of a JWT. */
+/** A proof that a request is genuine. */
 export interface Genuine {
   readonly kind: 'genuine'
+  /** The claims of a JWT. */
   readonly claims?: Readonly<Record<string, unknown>>
+  /** Headers of another signature than the verified one, in lower case. The event takes no value from them. */
+  readonly unproven?: readonly string[]
 }
 
 export type Proof = Genuine | Refusal | Unavailable

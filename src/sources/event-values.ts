@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readPointer, valueAt } from '../json/pointer.ts'
 import { textOf } from '../json/token.ts'
 import { isHeaderName } from '../wire/headers.ts'
-import { type Arrival, formOf, headerOf } from './arrival.ts'
+import { type Arrival, formOf, type Genuine, headerOf } from './arrival.ts'
 
 /**
  * A template of an event type or an event id. Braces hold a value of the request: `{header:x-github-event}`, `{/data/id}`
@@ -92,16 +92,18 @@ export interface EventValues {
 export class GenuineRequest {
   readonly #arrival: Arrival
   readonly #claims: Readonly<Record<string, unknown>>
+  readonly #unproven: readonly string[]
   readonly #pointed = new Map<string, string | undefined>()
   #form: URLSearchParams | null | undefined
 
-  constructor(arrival: Arrival, claims: Readonly<Record<string, unknown>> = {}) {
+  constructor(arrival: Arrival, { claims = {}, unproven = [] }: Genuine) {
     this.#arrival = arrival
     this.#claims = claims
+    this.#unproven = unproven
   }
 
   header(name: string): string | undefined {
-    return headerOf(this.#arrival, name)
+    return this.#unproven.includes(name) ? undefined : headerOf(this.#arrival, name)
   }
 
   pointer(pointer: string): string | undefined {

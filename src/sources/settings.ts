@@ -35,6 +35,13 @@ export function proofHeader(name: ProviderName, given: Settings): string | undef
   return typeof named === 'string' ? named.toLowerCase() : undefined
 }
 
+const hmacHeaders: ReadonlySet<string> = new Set(Object.values(providers).flatMap(({ hmac }) => hmac?.header ?? []))
+
+/** Whether a provider signs in the header of this name, which is in lower case. */
+export function isSignatureHeader(name: string): boolean {
+  return hmacHeaders.has(name)
+}
+
 /** All problems of a source's settings; none when a verifier can be opened with them. Null is no value. */
 export function settingsProblems(name: ProviderName, given: Settings, secrets: readonly string[]): FieldError[] {
   const { settings, secret } = providers[name]

@@ -23,7 +23,8 @@ function publicKeyOf(secret: string): KeyObject | undefined {
 
 /** Standard Webhooks, under the names `webhook-*` or `svix-*`. */
 export function standardCheck(toleranceSeconds: number): KeyCheck {
-  const families = headerNames('standard', 'both').map((names) => {
+  const all = headerNames('standard', 'both')
+  const families = all.map((names) => {
     const scheme = {
       header: names.signature,
       hash: 'sha256',
@@ -35,7 +36,9 @@ export function standardCheck(toleranceSeconds: number): KeyCheck {
       idHeader: names.id,
       signed: '{id}.{timestamp}.{body}',
     } as const
-    return { scheme, hasOurs: hmacMatch(scheme) }
+    // Otherwise a copied request with svix-* headers would be a new event for each made-up webhook-id.
+    const unproven = all.filter((each) => each !== names).map(({ id }) => id)
+    return { scheme, hasOurs: hmacMatch(scheme), proof: { ...genuine, unproven } }
   })
   return async (arrival, keys, nowMs) => {
     const family = families.find(({ scheme }) => headerOf(arrival, scheme.header) !== undefined)
@@ -44,7 +47,7 @@ export function standardCheck(toleranceSeconds: number): KeyCheck {
     if ('kind' in head) return head
     const [shared, open] = [keys.filter(({ type }) => type === 'secret'), keys.filter(({ type }) => type === 'public')]
     const isOurs = family.hasOurs(head, arrival, shared) || (await hasPublic(head, arrival, open))
-    return isOurs ? genuine : wrongSignature(family.scheme.header)
+    return isOurs ? family.proof : wrongSignature(family.scheme.header)
   }
 }
 

@@ -73,7 +73,7 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
       if (proof.kind !== 'genuine') return proof
       const answer = provider.handshake?.(arrival)
       if (answer !== undefined) return { kind: 'answer', answer }
-      const request = new GenuineRequest(arrival, proof.claims)
+      const request = new GenuineRequest(arrival, proof)
       return {
         kind: 'event',
         eventId: values.idOf(request),

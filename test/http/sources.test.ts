@@ -86,6 +86,19 @@ describe('sources', () => {
     assert.equal((await messages(source.id)).length, 1)
   })
 
+  test('events with ids of their own and the same content are all stored, whatever the dedupe window', async () => {
+    const made = await api.ask('POST', '/api/v1/app', { name: 'Dedupe', dedupeSeconds: 600 })
+    const { status, json } = await api.ask('POST', `/app/${made.json.id}/source`, { provider: 'github', secret })
+    assert.equal(status, 201, JSON.stringify(json))
+    const send = async (delivery: string) => {
+      const { pathname } = new URL(json.url)
+      return (await api.ask('POST', pathname, push, github(push, { 'x-github-delivery': delivery }))).json.id
+    }
+    const [first, second] = [await send('one'), await send('two')]
+    assert.notEqual(first, second)
+    assert.deepEqual([await send('one'), await send('two')], [first, second])
+  })
+
   test('a wrong signature is answered 401, stores nothing but a sample, and tells the sender no reason', async () => {
     const source = await makeGithub()
     const wrong = github(push, {
@@ -119,6 +132,11 @@ describe('sources', () => {
       [named, 'x-badge', `${token}x`],
       [await create({ provider: 'jwt', secret: 's'.repeat(32), settings: { header: 'X-Pass' } }), 'x-pass', jwt],
       [await create({ provider: 'hmac', settings: { header: 'X-Seal' } }), 'x-seal', 'canary'],
+      [await create({ provider: 'shopify', secret }), 'x-shopify-hmac-sha256', 'canary'],
+      [await create({ provider: 'twilio', secret }), 'x-twilio-signature', 'canary'],
+      [await makeGithub(), 'x-hub-signature-256', 'canary'],
+      // The proof of another provider, whose URL was mistaken for this one.
+      [await makeGithub(), 'x-shopify-hmac-sha256', 'canary'],
     ] as const
     for (const [source, header, value] of forged) {
       assert.equal((await api.ask('POST', source.path, push, { authorization: '', [header]: value })).status, 401)

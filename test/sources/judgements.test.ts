@@ -271,6 +271,27 @@ describe('the event', () => {
     assert.match((await idOf({ headers: { 'x-id': 'ü'.repeat(300) } })) ?? '', /^sha256:[0-9a-f]{64}$/)
   })
 
+  test('of a request that Svix signed has the id that was signed, whatever webhook-id says', async () => {
+    const key = 'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+    const text = `msg_1.${secondsOf(now)}.{}`
+    const signature = `v1,${createHmac('sha256', Buffer.from(key, 'base64')).update(text).digest('base64')}`
+    const idOf = async (family: string, more: Record<string, string>, settings: Settings = {}) => {
+      const headers = {
+        [`${family}-id`]: 'msg_1',
+        [`${family}-timestamp`]: secondsOf(now),
+        [`${family}-signature`]: signature,
+        ...more,
+      }
+      const judgement = await judged('standard', { secret: `whsec_${key}`, settings }, arrivalOf({ headers }), now)
+      return judgement.kind === 'event' ? judgement.eventId : codeOf(judgement)
+    }
+    assert.equal(await idOf('svix', { 'webhook-id': 'forged' }), 'msg_1')
+    assert.equal(await idOf('svix', { 'webhook-id': 'forged' }, { eventId: ['{header:webhook-id}'] }), undefined)
+    const ownOrder = { eventId: ['{header:Svix-Id}', '{header:webhook-id}'] }
+    assert.equal(await idOf('webhook', { 'svix-id': 'forged' }, ownOrder), 'msg_1')
+    assert.equal(await idOf('webhook', { 'svix-id': 'msg_1', 'svix-signature': signature }), 'msg_1')
+  })
+
   test('keeps the content type, and has a general one when it has none', async () => {
     const typeOf = async (contentType: string | undefined) =>
       (await read({}, { headers: { 'content-type': contentType } })).contentType
