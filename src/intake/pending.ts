@@ -1,15 +1,8 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Once, type Publication, staleTries } from '../store/publishing.ts'
-import type { Prepared, Preparer } from './preparer.ts'
+import type { Answer, Prepared, Preparer } from './preparer.ts'
 import { type Item, keepChanging, refusalFor } from './publication.ts'
 import type { AppSubscriptions, SubscriptionSource } from './subscriptions.ts'
-
-/** The store's answer to a commit. */
-export interface Answer {
-  readonly state: string
-  /** See `Published`. */
-  readonly merged?: readonly number[]
-}
 
 /** Stores what was prepared, and then calls `pending.stored` or `pending.failed` once. Must not throw. */
 export type Commit<A extends Answer> = (pending: Pending<A>) => void
@@ -62,8 +55,7 @@ export class Pending<A extends Answer> {
   }
 
   stored(answer: A): void {
-    if (answer.state !== 'accepted') this.#prepared?.withdraw()
-    else if (answer.merged !== undefined) this.#prepared?.merged(answer.merged)
+    this.#prepared?.settle(answer)
     if (answer.state === 'stale') return this.#again(this.#prepared?.subscriptions)
     try {
       this.#parts.accept(answer)

@@ -5,8 +5,8 @@ import type { Enlisted, Match, Once } from '../store/publishing.ts'
 import type { Publication, Published, PublishedTogether, Store } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { GroupCommit } from './group-commit.ts'
-import { type Answer, type Commit, Pending } from './pending.ts'
-import { type Prepared, Preparer } from './preparer.ts'
+import { type Commit, Pending } from './pending.ts'
+import { type Answer, type Prepared, Preparer } from './preparer.ts'
 import { type Envelope, type Item, keepChanging, refusalFor, usedEventId, usedKey } from './publication.ts'
 import { type PublishTracer, traced } from './publish-trace.ts'
 import { appSubscriptions, onlyEndpoint, SubscriptionCache, type SubscriptionSource } from './subscriptions.ts'
@@ -118,9 +118,9 @@ export class Publisher {
       return last.prepared.publications[0] as Publication
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
-      if (enlisted?.published.state !== 'accepted') last.prepared?.withdraw()
       if (enlisted === undefined) throw noSuch('application', ref)
       const { published, committed } = enlisted
+      last.prepared?.settle(published)
       return { ...messageOf(published, item), committed }
     }
     const fail = (error: unknown): never => {

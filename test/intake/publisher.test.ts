@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
+import { Admission } from '../../src/intake/admission.ts'
+import { Depths } from '../../src/intake/depths.ts'
 import type { Envelope } from '../../src/intake/publication.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
@@ -16,11 +18,14 @@ class World {
   before: () => Promise<void> = async () => {}
   readonly store: Store
   readonly publisher: Publisher
+  readonly depths = new Depths(systemClock)
 
   constructor(store: Store, dialect: Store['dialect'] = 'sqlite') {
     this.store = store
+    const roomy = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9, commitDelayMs: 1e9 }
     this.publisher = new Publisher({
       clock: systemClock,
+      admission: new Admission(roomy, this.depths, systemClock),
       store: {
         dialect,
         findApplication: (ref) => store.findApplication(ref),
@@ -315,5 +320,27 @@ describe('publishing together', () => {
       message: /^Message 1: /,
     })
     assert.equal((await world.store.counts()).messages, 1)
+  })
+
+  test('counts as waiting only the deliveries that wait', async () => {
+    const world = await createWorld()
+    const { key } = (await world.store.findApplication('acme')) as { key: number }
+    const coalesce = { key: null, windowMs: 3_600_000 }
+    await world.store.createEndpoint(key, { ...plainEndpoint, flow: { coalesce } })
+    const waiting = async () => {
+      const { pending } = await world.store.counts()
+      assert.equal(world.depths.server.waiting, pending)
+      return pending
+    }
+    await world.publisher.publishTogether('acme', [item(), item(), item()])
+    assert.equal(await waiting(), 1, 'each replaced the one before')
+    await world.publish()
+    assert.equal(await waiting(), 1)
+    const arrival = { hash: 'once', fingerprint: '', ttlMs: 60_000 }
+    const repeated = { ...item(), envelope: { ...item().envelope, eventType: 'b', arrival } }
+    await world.publisher.publishTogether('acme', [repeated])
+    assert.equal(await waiting(), 2)
+    await world.publisher.publishTogether('acme', [repeated, item()])
+    assert.equal(await waiting(), 2)
   })
 })
