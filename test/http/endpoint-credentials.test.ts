@@ -74,6 +74,16 @@ async function setsCredentials(overrides?: Parameters<typeof openApi>[0]) {
   assert.equal(stolen.status, 422)
   assert.match(JSON.stringify(stolen.json), /clientSecret.*is needed: there is no stored one to keep/)
 
+  // Its tokens go to no other host, either.
+  for (const [method, body] of [
+    ['PATCH', { url: 'https://evil.example/', auth: silent }],
+    ['PUT', { url: 'https://evil.example/', auth: { ...silent, scope: 'all' } }],
+  ] as const) {
+    const moved = await api.ask(method, one, body)
+    assert.equal(moved.status, 422, JSON.stringify(moved.json))
+    assert.match(JSON.stringify(moved.json), /clientSecret.*is needed: there is no stored one to keep/)
+  }
+
   const set = await patch({ clientCertificate: first })
   assert.equal(set.clientCertificate?.replaces, null)
   const rotated = await patch({ clientCertificate: second })

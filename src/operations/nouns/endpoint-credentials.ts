@@ -212,16 +212,20 @@ export function completed<T extends Partial<NewEndpoint>>(
   const overlapMs = (input?.overlapSeconds ?? usualOverlapSeconds) * 1000
   return {
     ...fields,
-    ...(auth?.kind === 'oauth2' && auth.secret === '' && { auth: withSecretOf(auth, before?.auth) }),
+    ...(auth?.kind === 'oauth2' && auth.secret === '' && { auth: withSecretOf(auth, fields.url, before) }),
     ...(next !== undefined && {
       clientCertificate: rotatedCertificates(before?.clientCertificate ?? null, next, overlapMs, now),
     }),
   }
 }
 
-/** The stored secret goes only to the token endpoint that it was given for, and only for its client. */
-function withSecretOf(auth: OAuth2, stored: EndpointAuth | null | undefined): OAuth2 {
-  if (stored?.kind !== 'oauth2' || stored.tokenUrl !== auth.tokenUrl) return auth
+/**
+ * The stored secret goes only to the token endpoint that it was given for, and only for its client. The tokens that it
+ * gets go only to the host that it was given for.
+ */
+function withSecretOf(auth: OAuth2, url: string | undefined, before: Endpoint | undefined): OAuth2 {
+  const stored = before?.auth
+  if (stored?.kind !== 'oauth2' || stored.tokenUrl !== auth.tokenUrl || isMoved(url, before)) return auth
   const isSame = stored.clientId === auth.clientId && isKeyed(stored) === isKeyed(auth)
   return isSame ? { ...auth, secret: stored.secret } : auth
 }
@@ -256,7 +260,7 @@ function movedProblems(
   { url, auth, headers }: Partial<Pick<Endpoint, 'url' | 'auth' | 'headers'>>,
   before: Endpoint | undefined,
 ): FieldError[] {
-  if (before === undefined || url === undefined || originOf(before.url) === originOf(url)) return []
+  if (before === undefined || !isMoved(url, before)) return []
   const problem = (what: string, remedy: string, type: string): FieldError => {
     const message = `changes the host, and the stored ${what} were given for ${originOf(before.url)}; ${remedy}`
     return { at: ['body', 'url'], message, type }
@@ -273,6 +277,11 @@ function movedProblems(
       ? [problem(`secret headers${listed}`, 'give all `headers` again with it, or remove these first', 'headers')]
       : []),
   ]
+}
+
+/** Whether a change of the URL, if there is one, leads to another host. */
+function isMoved(url: string | undefined, before: Endpoint | undefined): boolean {
+  return url !== undefined && originOf(url) !== originOf(before?.url)
 }
 
 function originOf(url: string | undefined): string | undefined {
