@@ -123,7 +123,8 @@ function requestMaker(
   const signedAt = headers.length - 2 * signing.names.length + 1
   const contentTypeAt = signedAt - 2
   const firstAt = (hasBody ? contentTypeAt : signedAt) - templating.list.length
-  const authorizationAt = authorization ? headers.indexOf('authorization') + 1 : 0
+  // Its value stands before accept-encoding, which stands before the names and values that change.
+  const authorizationAt = firstAt - 4
   const request = { path, method, headers, body: null as Uint8Array | null, blocking: false }
   let second = 0
   let timestamp = '0'

@@ -31,7 +31,7 @@ for (const [auth, expected] of [
     const target = testSender(t).open(
       targetAt(receiver.url, {
         auth,
-        headers: { Authorization: 'own' },
+        headers: { 'x-signed-header': 'authorization', Authorization: 'own' },
         headerTemplates: { AUTHORIZATION: '{attempt}' },
       }),
     )
