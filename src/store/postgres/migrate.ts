@@ -37,12 +37,39 @@ export async function migrate(url: string, migrations: readonly Migration[] = kn
   }
 }
 
-/** A failure ends the connection and with it the transaction, so there is no rollback to forget. */
+/**
+ * Each statement of other sessions waits behind a migration that waits for its lock. So it waits shortly, and tries again
+ * after a while in which the others go on.
+ */
+const waitShortly = `set local lock_timeout = '1s'`
+const letOthersGoOn = 'select pg_sleep(2)'
+const tries = 100
+const lockNotAvailable = '55P03'
+
 async function apply(client: pg.Client, migration: Migration): Promise<void> {
+  for (let left = tries; ; left--) {
+    try {
+      return await applyAtOnce(client, migration)
+    } catch (error) {
+      if ((error as { code?: string }).code !== lockNotAvailable) throw error
+      await client.query('rollback')
+      if (left === 1) throw new Error(inUse(migration), { cause: error })
+      await client.query(letOthersGoOn)
+    }
+  }
+}
+
+function inUse({ version, name }: Migration): string {
+  return `Migration ${version} (${name}) found its tables locked for five minutes. End the long transactions of other sessions, such as a dump, and start again.`
+}
+
+/** A failure ends the connection and with it the transaction. */
+async function applyAtOnce(client: pg.Client, migration: Migration): Promise<void> {
   await client.query('begin')
   await client.query('select pg_advisory_xact_lock($1)', [locks.migrate])
   await client.query(createMigrationTable)
   if ((await newestApplied(client)) < migration.version) {
+    await client.query(waitShortly)
     await client.query(migration.sql)
     await client.query(insertMigration, [migration.version, migration.name])
   }

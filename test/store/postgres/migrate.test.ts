@@ -2,11 +2,13 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import pg from 'pg'
 import { firstKeyAt } from '../../../src/domain/ids.ts'
 import { knownMigrations, migrate } from '../../../src/store/postgres/migrate.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import { ensurePartitions } from '../../../src/store/postgres/partitions.ts'
 import { openSessions } from '../../../src/store/postgres/sessions.ts'
+import { eventually } from '../../e2e/eventually.ts'
 import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
 import { dumpSchema } from './schema-dump.ts'
 
@@ -42,6 +44,33 @@ test('a database is brought up to date one migration at a time, and only once', 
     { version: 1, name: 'first' },
     { version: 2, name: 'second' },
   ])
+})
+
+test('a migration that waits for a lock lets other sessions go on', async () => {
+  const server = await sharedServer()
+  const url = await server.createDatabase()
+  const first = { version: 1, name: 'first', sql: 'create table a (x integer)' }
+  const second = { version: 2, name: 'second', sql: 'alter table a add column y integer' }
+  await migrate(url, [first])
+  const [dump, other] = [new pg.Client(url), new pg.Client(url)]
+  await Promise.all([dump.connect(), other.connect()])
+  try {
+    await dump.query('begin')
+    await dump.query('select * from a')
+    let isDone = false
+    const done = migrate(url, [first, second]).then(() => {
+      isDone = true
+    })
+    const waits = `select 1 from pg_locks where relation = 'a'::regclass and not granted`
+    await eventually('the migration waits', async () => (await other.query(waits)).rows.length > 0)
+    await other.query('select * from a')
+    assert.equal(isDone, false, 'the other session did not wait for the end of the migration')
+    await dump.query('commit')
+    await done
+    await other.query('select y from a')
+  } finally {
+    await Promise.all([dump.end(), other.end()])
+  }
 })
 
 test('a migration that fails leaves no trace', async () => {
