@@ -121,7 +121,7 @@ export function addAttempts(commands: RemoteCommands): void {
 }
 
 /** The endpoint of an attempt by its uid, its URL, or the id of a deleted one. */
-export const endpointColumn: Column<Item> = {
+const endpointColumn: Column<Item> = {
   title: 'ENDPOINT',
   cell: ({ endpointUid, url, endpointId }) => text(endpointUid ?? (url === '' ? endpointId : url)),
   flexible: true,

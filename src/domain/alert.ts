@@ -110,7 +110,7 @@ function isClear({ side, clear }: AlertRule, value: number): boolean {
  * The next state of an alert. Pure: the same arguments give the same step. `before` is null for an alert that does not
  * exist yet.
  */
-export function stepAlert(
+function stepAlert(
   before: AlertState | null,
   rule: AlertRule,
   reading: Reading,
@@ -188,7 +188,7 @@ function isChanged(before: AlertState | null, after: AlertState | null): boolean
   )
 }
 
-export function isSilenced(silences: readonly Silence[], rule: string, subject: string, now: EpochMs): boolean {
+function isSilenced(silences: readonly Silence[], rule: string, subject: string, now: EpochMs): boolean {
   return silences.some(
     (each) =>
       each.from <= now &&

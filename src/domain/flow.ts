@@ -27,7 +27,6 @@ export interface CircuitPolicy {
 
 /** `open`: until an operator closes it. `close`: as after a probe that succeeded. `reset`: as if no attempt had ever failed. */
 export type CircuitAction = 'open' | 'close' | 'reset'
-export const circuitActions: readonly CircuitAction[] = ['open', 'close', 'reset']
 
 /** An operator's command to a circuit. */
 export interface CircuitCommand {

@@ -39,7 +39,7 @@ interface Running {
 }
 
 /** The uid of the endpoint of a receiver. */
-export function receiverUid({ name }: Pick<WebReceiver, 'name'>): string {
+function receiverUid({ name }: Pick<WebReceiver, 'name'>): string {
   return `alert-${name}`
 }
 

@@ -45,7 +45,7 @@ export interface LaneFigures {
 }
 
 /** Regions that are named, beside the default one. */
-export const regionsKept = 50
+const regionsKept = 50
 /** Endpoints with an open circuit that are named. */
 const openKept = 200
 

@@ -31,7 +31,7 @@ export const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as cons
 export const deliveryEnds = ['delivered', 'dead', 'expired', 'dropped', 'coalesced', 'cancelled'] as const
 
 export const waitingClasses = ['fresh', 'timed', 'replay'] as const
-export const workerStates = ['alive', 'lapsed', 'dead'] as const
+const workerStates = ['alive', 'lapsed', 'dead'] as const
 
 /** All metrics. A new one is an entry here and a reader in registry.ts; docs/metrics.md follows. */
 export const measures = {

@@ -9,9 +9,9 @@ import { AppError } from '../domain/app-error.ts'
 export type SessionKind = 'dashboard' | 'portal'
 
 /** The header that carries the token against forgery. */
-export const forgeryHeader = 'x-sluice-token'
+const forgeryHeader = 'x-sluice-token'
 /** The header that chooses the session of a request: `portal`, or the dashboard's without it. */
-export const kindHeader = 'sluice-session'
+const kindHeader = 'sluice-session'
 
 /** The parts of a request that say which session it belongs to and which page sent it. */
 export interface BrowserRequest {

@@ -23,7 +23,7 @@ export interface ReadMessage {
   readonly application: ApplicationIn | null
 }
 
-/** A payload is kept for 90 days, so a delivery cannot be scheduled further ahead. */
+/** The furthest time of a delivery. */
 const deliverAtLimitMs = 90 * 24 * 60 * 60 * 1000
 const openBrace = 0x7b
 const openBracket = 0x5b

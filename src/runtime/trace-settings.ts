@@ -18,7 +18,7 @@ export interface TraceBatch {
   readonly timeoutMs: number
 }
 
-export const traceSamplers = [
+const traceSamplers = [
   'always_on',
   'always_off',
   'traceidratio',

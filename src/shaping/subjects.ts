@@ -9,7 +9,7 @@ import { shaper, visitor } from './shape.ts'
 const subjectsLimit = 100
 
 /** The text in place of an erased value. */
-export const erasedText = '[erased]'
+const erasedText = '[erased]'
 
 /**
  * Finds the data subjects of an application in payloads. A text counts by its characters, however it was escaped, and a

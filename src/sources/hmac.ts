@@ -28,7 +28,7 @@ export interface HmacScheme {
 }
 
 /** Values that `signed` may hold. */
-export const signedValues = ['body', 'timestamp', 'id', 'url', 'method'] as const
+const signedValues = ['body', 'timestamp', 'id', 'url', 'method'] as const
 type SignedValue = (typeof signedValues)[number]
 
 /** The texts and values of a `signed` template; undefined when braces hold anything else. */

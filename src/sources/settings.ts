@@ -13,7 +13,7 @@ import { standardKey } from './standard.ts'
 export type Settings = Readonly<Record<string, unknown>>
 
 /** Secrets of one source that count at once, the newest and those it replaced. Each is tried with every request. */
-export const secretsLimit = 4
+const secretsLimit = 4
 const secretLength = 512
 
 /** The settings of a source with the defaults of its provider. */

@@ -24,7 +24,7 @@ const placeholders: readonly (keyof TemplateValues)[] = [
   'endpointId',
   'timestamp',
 ]
-export const placeholderList = [...placeholders, 'header:NAME'].map((name) => `{${name}}`).join(', ')
+const placeholderList = [...placeholders, 'header:NAME'].map((name) => `{${name}}`).join(', ')
 
 /** How many templates a record may have, how long one may be, and how many values it may insert. */
 export const templatesLimit = 16

@@ -78,9 +78,3 @@ export function mayViewSecrets(): boolean {
 export function mayChangeSecrets(): boolean {
   return access()?.permissions.changeSecrets === true
 }
-
-/** Whether the caller may publish messages. */
-export function mayPublish(): boolean {
-  const scopes = access()?.scopes ?? []
-  return scopes.includes('admin') || scopes.includes('publish')
-}

@@ -314,7 +314,7 @@ function changedSettings(source: Source, given: Record<string, unknown>): Source
   return { ...Object.fromEntries(kept), ...withoutNulls(given) }
 }
 
-export function withoutNulls(settings: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function withoutNulls(settings: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null))
 }
 

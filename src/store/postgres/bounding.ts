@@ -13,7 +13,7 @@ const storedColumns =
 const rowColumns = `p.class, ${pendingColumns('p', 'clock.now')}`
 
 /** One seek of pending's primary key per endpoint, and one per class of each resting lane, however many rows it has. */
-export const findResting = statement(
+const findResting = statement(
   'find-resting',
   `
     ${withWalk}, walked as materialized (
@@ -52,7 +52,7 @@ export const readFronts = statement(
 )
 
 /** Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded. */
-export const findExpired = statement(
+const findExpired = statement(
   'find-expired',
   `
     ${withClock}, page as materialized (
@@ -71,7 +71,7 @@ export const findExpired = statement(
  * Rows are locked before they are deleted by their place. The statement waits for no lock, so it cannot deadlock; the next
  * sweep finds the rows that this one passed over.
  */
-export const endRows = statement(
+const endRows = statement(
   'end-resting',
   `
     ${withClock}, unowned as materialized (

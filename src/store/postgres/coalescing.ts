@@ -34,8 +34,8 @@ function joinStatement(name: string, isLate: boolean): Statement {
       returning endpoint, key, message, replaced, due_at`,
   )
 }
-export const joinWindows = joinStatement('join-windows', false)
-export const joinWindowsLate = joinStatement('join-windows-late', true)
+const joinWindows = joinStatement('join-windows', false)
+const joinWindowsLate = joinStatement('join-windows-late', true)
 
 /**
  * A second statement, because the row that the last transaction queued is not visible to the statement that waited for it,
@@ -43,7 +43,7 @@ export const joinWindowsLate = joinStatement('join-windows-late', true)
  * in a settle. A missing row was replayed or expunged meanwhile; a delivery that was tried no longer waits for the end of
  * its window.
  */
-export const replaceWaiting = statement(
+const replaceWaiting = statement(
   'replace-waiting',
   `
     ${withClock}, found as materialized (
@@ -78,7 +78,7 @@ const endAtOnce = statement(
     on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor`,
 )
 
-export const findWaiting = statement(
+const findWaiting = statement(
   'find-waiting',
   `
     select w.n

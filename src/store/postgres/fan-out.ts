@@ -12,7 +12,7 @@ import { type Run, statement } from './sessions.ts'
  * further. A message with a plan is left alone unless $2 is true: then the chunk is answered with its plan, and the same
  * transaction queues it. (The plan may be megabytes, and looking up each endpoint here would parse it every time.)
  */
-export const expandOldest = statement(
+const expandOldest = statement(
   'expand',
   `
     ${withClock}, wide as materialized (

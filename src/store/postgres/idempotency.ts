@@ -14,7 +14,7 @@ import { overtaken } from './publish-statement.ts'
 import { type Run, statement } from './sessions.ts'
 
 // Waits for a transaction that takes the same hash at this moment. An expired hash is taken over in place.
-export const takeHashes = statement(
+const takeHashes = statement(
   'take-hashes',
   `
     ${withClock}
@@ -125,7 +125,7 @@ export function idempotency({ durable, relaxed, context }: Database): Idempotenc
 }
 
 // A second statement, after the publish: a reservation by another transaction at the same moment is invisible to the first.
-export const selectByEventIds = statement(
+const selectByEventIds = statement(
   'by-event-ids',
   `
     select wanted.n, m.id

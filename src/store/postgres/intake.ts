@@ -170,7 +170,7 @@ export function endsEarly(publication: Publication): boolean {
 }
 
 /** Notes when the bodies of accepted messages are to be erased. */
-export async function keepPayloadEnds(
+async function keepPayloadEnds(
   run: Run,
   publications: readonly Publication[],
   identities: readonly Identity[],

@@ -20,7 +20,7 @@ const behindOthers = `
       from pending where endpoint = p.endpoint and class = ${fresh} order by due_at desc, message desc limit 1
   ), 0)) end`
 
-export const queuePlanned = statement(
+const queuePlanned = statement(
   'queue-planned',
   `
     insert into pending
@@ -31,7 +31,7 @@ export const queuePlanned = statement(
              as p (endpoint, class, due_at, message, since, order_key, expires_at, variant)`,
 )
 
-export const dropPlanned = statement(
+const dropPlanned = statement(
   'drop-planned',
   `
     with dead as (
@@ -44,7 +44,7 @@ export const dropPlanned = statement(
     ${keepForFile('dead where true')}`,
 )
 
-export const insertVariants = statement(
+const insertVariants = statement(
   'insert-variants',
   `
     insert into variant (message, n, body, signature)

@@ -101,12 +101,12 @@ const sqlAllTaken = `
 /** The SQLSTATE of that error. */
 export const overtaken = '22012'
 
-export const publishPlain = publishStatement('publish', {})
-export const publishWithEventIds = publishStatement('publish-event-ids', { hasEventIds: true })
-export const publishOnce = publishStatement('publish-once', { hasOnce: true })
-export const publishOnceWithEventIds = publishStatement('publish-once-event-ids', { hasEventIds: true, hasOnce: true })
+const publishPlain = publishStatement('publish', {})
+const publishWithEventIds = publishStatement('publish-event-ids', { hasEventIds: true })
+const publishOnce = publishStatement('publish-once', { hasOnce: true })
+const publishOnceWithEventIds = publishStatement('publish-once-event-ids', { hasEventIds: true, hasOnce: true })
 // With all parts, so that one statement serves every group that is not plain.
-export const publishPlanned = publishStatement('publish-planned', { hasEventIds: true, hasOnce: true, hasPlans: true })
+const publishPlanned = publishStatement('publish-planned', { hasEventIds: true, hasOnce: true, hasPlans: true })
 
 /** The answer of a publish statement. */
 export interface PublishAnswer {

@@ -118,7 +118,7 @@ export function regions(port: Port): Methods<RegionMethods> {
 }
 
 /** A region's secret as it is stored. */
-export function sealRegion(vault: Vault, secret: string, place: RegionPlace): string {
+function sealRegion(vault: Vault, secret: string, place: RegionPlace): string {
   return sealValue(vault, { secret }, sealedPlace(place)) as string
 }
 

@@ -13,7 +13,7 @@ const insertPlanned = `
     (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
   values (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`
 // Leans on pending's primary key, read backwards.
-export const selectLastFresh =
+const selectLastFresh =
   'select due_at, message from pending where endpoint = ? and class = 0 order by due_at desc, message desc limit 1'
 const insertVariant = 'insert into variant (message, n, body, signature) values (?, ?, ?, ?)'
 

@@ -245,7 +245,7 @@ export function ReplayDialog({ at, onClose, onStarted }: DialogProps & { onStart
   )
 }
 
-export function SecretDialog({ at, onClose }: DialogProps) {
+function SecretDialog({ at, onClose }: DialogProps) {
   const secret = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/secret', { path: at })
   return (
     <Dialog title="Signing secret" onClose={onClose}>

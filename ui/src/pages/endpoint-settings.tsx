@@ -15,7 +15,7 @@ import type { EndpointPath } from './endpoint.tsx'
 import type { EndpointDialog } from './endpoint-actions.tsx'
 
 /** The settings of an endpoint in groups, as they are thought of. */
-export const endpointGroups = [
+const endpointGroups = [
   { title: 'Destination', fields: ['url', 'description', 'uid', 'eventTypes', 'channels', 'filter'] },
   {
     title: 'Limits',

@@ -21,7 +21,7 @@ export function chosenRange(): Range {
   return ranges.find(([range]) => range === wanted)?.[0] ?? '1h'
 }
 
-export function RangeSwitch() {
+function RangeSwitch() {
   return (
     <Segmented<Range>
       label="Time"

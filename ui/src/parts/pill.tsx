@@ -44,7 +44,7 @@ const tones: Readonly<Record<string, Tone>> = {
   warning: 'wait',
 }
 
-export function toneOf(state: string): Tone {
+function toneOf(state: string): Tone {
   return tones[state] ?? 'quiet'
 }
 
