@@ -26,6 +26,14 @@ export interface SecretNeed {
   readonly name: string
 }
 
+/** The usual secret: a text that the provider gives. */
+export const givenSecret = {
+  origin: 'given',
+  required: true,
+  form: 'text',
+  least: 1,
+} as const satisfies Partial<SecretNeed>
+
 /** A sender of webhooks that Sluice knows. Validation, API, flags, forms and docs/sources.md follow from its row. */
 export interface Provider {
   readonly title: string
