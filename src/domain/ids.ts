@@ -68,6 +68,12 @@ export function keyTime(key: number): EpochMs {
   return Math.floor(key / keysPerMs)
 }
 
+/**
+ * No message has a key further ahead of the clock: of the next millisecond, or by a store whose clock is ahead. Work on all
+ * messages up to now ends here.
+ */
+export const keySkewMs = 1000
+
 /** The smallest key of that instant: turns a time filter into a range of keys. */
 export function firstKeyAt(at: EpochMs): number {
   return at * keysPerMs

@@ -12,7 +12,7 @@ import {
   reportOf,
   type SubjectErasure,
 } from '../domain/erasure.ts'
-import { firstKeyAt, keyTime } from '../domain/ids.ts'
+import { firstKeyAt, keySkewMs, keyTime } from '../domain/ids.ts'
 import type { Task, TaskCursor } from '../domain/task.ts'
 import { Turns } from '../domain/turns.ts'
 import { Outline } from '../json/outline.ts'
@@ -30,8 +30,6 @@ const rewrittenPerStep = 16
 const rewrittenBytes = 2 ** 19
 /** Schedules that one step reads. */
 const schedulesPerStep = 20
-/** A message that was accepted before the request may have a key of the next moment. */
-const skewMs = 1000
 /** Between erasing and looking once more: attempts that ended meanwhile are recorded, and late publishes committed. */
 const restMs = 1000
 
@@ -57,7 +55,7 @@ export async function eraseSubject(store: Store, clock: Clock, task: Task, input
   const search = new SubjectSearch(store, clock, app, input.hash, indexing)
   if (phase === reading) return readSchedules(store, clock, task, input, search, progress, after)
 
-  const until = firstKeyAt(task.createdAt + skewMs)
+  const until = firstKeyAt(task.createdAt + keySkewMs)
   const page =
     phase === walking ? await search.next(after, until, foundPerStep) : await search.indexed(after, until, foundPerStep)
   if (page.messages.length === 0) {

@@ -3,7 +3,7 @@ import { AppError, type FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { DeadLetter } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
-import { decodeKey, keyTime } from '../domain/ids.ts'
+import { decodeKey, keySkewMs, keyTime } from '../domain/ids.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
 import type { Regions } from '../domain/region.ts'
 import { Turns } from '../domain/turns.ts'
@@ -24,7 +24,7 @@ import { checkContents, compile } from './validate.ts'
  * it when it is no JSON object, has line breaks, or is JSON that an import would refuse.
  */
 
-/** How far the clock of another machine may be ahead. */
+/** How far the instant at which a delivery died at another machine may be ahead. */
 const skewMs = 24 * 60 * 60 * 1000
 const lineFeed = 0x0a
 const carriageReturn = 0x0d
@@ -112,7 +112,8 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
   const key = decodeKey('msg', msgId)
   const instants = readAll(input, problems)
   if (key === undefined) problems.push(problem('msgId', 'is not the id of a message'))
-  else if (keyTime(key) > now + skewMs) problems.push(problem('msgId', 'is from the future'))
+  // An erasure of all messages up to now would not find it.
+  else if (keyTime(key) > now + keySkewMs) problems.push(problem('msgId', 'is from the future: import it later'))
   if (instants.diedAt !== null && instants.diedAt > now + skewMs) problems.push(problem('diedAt', 'is in the future'))
   if (contentType !== null && !isContentType(contentType)) problems.push(problem('contentType', 'is not valid'))
   problems.push(...headerProblems(headers))

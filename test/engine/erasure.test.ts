@@ -5,6 +5,7 @@ import { replay } from '../../src/domain/delivery.ts'
 import type { Application, Endpoint } from '../../src/domain/endpoint.ts'
 import type { ErasureReport, SubjectErasure } from '../../src/domain/erasure.ts'
 import { erasureAction } from '../../src/domain/erasure.ts'
+import { encodeId, keyTime } from '../../src/domain/ids.ts'
 import type { Task } from '../../src/domain/task.ts'
 import { TaskRunner } from '../../src/engine/tasks.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
@@ -392,17 +393,47 @@ function erasing(open: Open): void {
       const settlement = world.settlement(s.endpoint, row, { state: 'dead', reason: 'exhausted' })
       await world.settle(worker, { ...settlement, attempt: { ...settlement.attempt, error: 'ann' } })
     }
-    const [first] = await store.listUnfiled(10)
+    const [first, second] = await store.listUnfiled(10)
     const empty = { part: 1, bytes: 0, reserved: 0 }
     const position = (await store.findDeadFile('file')) ?? empty
     assert.ok(
       await store.moveDeadFile('file', position, { ...position, bytes: 100, reserved: 100 }, [first?.key as number]),
     )
+    // A process has written the line of the second letter when the erasure comes.
     const { left, erased } = await s.erase('ann')
+    const filed = { part: 1, bytes: 100, reserved: 100 }
+    const further = { ...filed, bytes: 200, reserved: 200 }
+    assert.equal(await store.moveDeadFile('file', filed, further, [second?.key as number]), false, 'the line stays')
     assert.equal(erased.deadLetters, 2)
     assert.deepEqual(left.deadLetterFile, { lines: 1, messages: [messages[0]?.id] })
     const [waits] = await store.listUnfiled(10)
     assert.deepEqual([waits?.message, waits?.error], [messages[1]?.key, null])
+  })
+
+  test('a message that came with an imported dead letter is found and erased', async (t) => {
+    const s = await Scene.open(t, open)
+    // Messages with earlier keys are read in any case.
+    await s.world.harness.sql('update subject_key set since = 0')
+    const key = (await s.publish('bob')).key - 1
+    const id = encodeId('msg', key, (length) => 'x'.repeat(length))
+    const none = { eventId: null, channels: null, tags: null, headers: null, deliverAt: null, expiresAt: null }
+    const message = { key, id, eventType: 'x', contentType: 'application/json', orderingKey: null, ...none }
+    const answer = { status: 500, code: 'refused', error: 'ann', response: Buffer.from('ann') } as const
+    const letter = {
+      endpoint: s.endpoint.key,
+      reason: 'exhausted',
+      attempts: 1,
+      diedAt: keyTime(key),
+      ...answer,
+    } as const
+    const body = Buffer.from('{"user":{"id":"ann"}}')
+    const imported = await s.store.importDead(s.app.key, [{ ...letter, message, body, orderKey: null, variant: null }])
+    assert.deepEqual(imported, ['imported'])
+    assert.match(await s.body(id), /ann/)
+    const { erased } = await s.erase('ann')
+    assert.deepEqual(erased, { ...nothing, messages: 1, deadLetters: 1 })
+    assert.equal(await s.body(id), '')
+    assert.equal((await s.store.findDead(s.endpoint.key, key))?.error, null)
   })
 
   test('killed at any call of the store, an erasure ends with the same result', async (t) => {

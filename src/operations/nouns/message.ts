@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import { isOpen, type MessageSummary, meetsFilter } from '../../domain/delivery.ts'
-import { decodeKey } from '../../domain/ids.ts'
+import { decodeKey, keySkewMs } from '../../domain/ids.ts'
 import { readTraceContext } from '../../domain/trace-context.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { Envelope } from '../../intake/publication.ts'
@@ -40,9 +40,6 @@ import {
   shownPayload,
   toMessageFilter,
 } from './message-schema.ts'
-
-/** A message published a moment ago may have a key of the next millisecond, or of a store whose clock is ahead. */
-const skewMs = 1000
 
 export const messages = {
   tag: 'Message',
@@ -225,7 +222,7 @@ export const messages = {
       description: 'All messages accepted before this request, in the background.',
       answers: { 202: TaskStartedOut },
       handle: async ({ app }, { store, clock }) => {
-        const input = { since: 0, until: clock.now() + skewMs }
+        const input = { since: 0, until: clock.now() + keySkewMs }
         const work = { type: 'application.purge_content', input } as const
         const data = { scanned: 0, messagesPurged: 0 }
         return toStartedOut(await store.createTask({ app: app.key, work, data }))

@@ -3,6 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { Clock, EpochMs } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
+import { keySkewMs } from '../../domain/ids.ts'
 import type { ReplayFilter, Span, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt } from '../access.ts'
@@ -44,12 +45,9 @@ const BulkReplayIn = Type.Object({
   ),
 })
 
-/** A message published a moment ago may have a key of the next millisecond, or of a store whose clock is ahead. */
-const skewMs = 1000
-
 /** The time a request means, up to now without `until`. Throws AppError when it is empty. */
 export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
-  const { since = 0, until = now + skewMs } = readInstants('body', { since: input.since, until: input.until })
+  const { since = 0, until = now + keySkewMs } = readInstants('body', { since: input.since, until: input.until })
   const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
   refuseIf(since >= until ? [problem] : [])
   return { since: Math.max(0, since), until }

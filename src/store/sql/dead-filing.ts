@@ -1,7 +1,8 @@
 import { defaultRegion } from '../../domain/region.ts'
 import type { DeadFiling, FilePosition, UnfiledLetter, UnfiledSummary } from '../dead-letters.ts'
+import { type DeliveryKey, expungedResponse } from '../messages.ts'
 import { deadColumns, deadSummaryColumns } from './message-rows.ts'
-import type { Methods, Port } from './port.ts'
+import type { Methods, Port, Sql, Work } from './port.ts'
 import { statement } from './statement.ts'
 
 /** The columns of a dead letter, in `dead` and in `unfiled`. */
@@ -53,6 +54,34 @@ const deleteFiled = statement(
   'delete-filed',
   ({ among }) => `delete from unfiled where ${among('key', ':keys', 'bigint')} returning key`,
 )
+
+const copyWithout = (name: string, error: 'error' | 'null') =>
+  statement<DeliveryKey>(
+    name,
+    ({ among, bytes }) => `
+      insert into unfiled (${letterColumns}, region)
+      select endpoint, message, app, reason, attempts, died_at, since, status, code, ${error},
+             case when response is not null then ${bytes(':response')} end, region
+        from unfiled where ${among('key', ':keys', 'bigint')} order by key
+      returning endpoint, message`,
+  )
+const copies = { answer: copyWithout('erase-unfiled', 'null'), response: copyWithout('expunge-unfiled', 'error') }
+
+/**
+ * Erases answers, or only their bodies, from letters that wait for a file and are locked. The letters get new keys: a
+ * process that has written their lines already finds that they are gone, cuts the lines off and writes them again.
+ */
+export function* eraseUnfiled(
+  sql: Sql,
+  letters: readonly { readonly key: number }[],
+  what: keyof typeof copies,
+): Work<DeliveryKey[]> {
+  if (letters.length === 0) return []
+  const keys = letters.map(({ key }) => key)
+  const erased = yield* sql.all(copies[what], { keys, response: expungedResponse })
+  yield* sql.all(deleteFiled, { keys })
+  return erased
+}
 
 /** Undoes a transaction in which another process was faster. */
 class Outrun extends Error {}

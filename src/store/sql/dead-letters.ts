@@ -5,6 +5,7 @@ import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { Plan, Planned } from '../plan.ts'
 import type { Variant } from '../publishing.ts'
+import { unindexedSubject } from '../subjects.ts'
 import type { Dialect } from './dialect.ts'
 import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
@@ -124,6 +125,14 @@ const insertMessage = statement(
 const insertEventId = statement(
   'import-event-id',
   'insert into event_id (app, event_id, message) values (:app, :event_id, :message) on conflict do nothing',
+)
+// The body of the message is read to find out whom it names. Pointers that are set later have such messages read anyway.
+const insertUnindexed = statement(
+  'import-subject',
+  `insert into subject (app, hash, message)
+   select key, '${unindexedSubject}', cast(:message as bigint) from application
+    where key = :app and coalesce(settings, '{}') ->> 'subjectPointers' is not null
+   on conflict do nothing`,
 )
 const widenMessage = statement(
   'widen-message',
@@ -276,6 +285,7 @@ function* addMessage(
     yield* sql.all(widenMessage, { key, endpoints: [endpoint], plan: toJson({ [endpoint]: planned }) })
   }
   if (message.eventId !== null) yield* sql.all(insertEventId, { app, event_id: message.eventId, message: key })
+  yield* sql.all(insertUnindexed, { app, message: key })
   return true
 }
 

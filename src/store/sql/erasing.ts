@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
+import { eraseUnfiled } from './dead-filing.ts'
 import type { Dialect } from './dialect.ts'
 import { inSpan, spanOf, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
@@ -103,10 +104,9 @@ const eraseDead = statement<DeliveryKey>(
     returning endpoint, message`,
 )
 // Leans on unfiled_message.
-const eraseUnfiled = statement<DeliveryKey>(
-  'erase-unfiled',
-  ({ among, bytes }) => `
-    update unfiled set ${answerless(bytes)} where ${ofDeliveries(among)} returning endpoint, message`,
+const lockUnfiled = statement<{ key: number }>(
+  'lock-unfiled',
+  ({ among, forUpdate }) => `select key from unfiled where ${ofDeliveries(among)} ${forUpdate}`,
 )
 
 const selectDestinations = statement<{ endpoints: number[]; added: number[] | null; expanding: boolean }>(
@@ -184,7 +184,8 @@ export function* eraseAnswers(sql: Sql, deliveries: readonly DeliveryKey[]): Wor
   const values = { messages, endpoints, response: expungedResponse, ...spanOfKeys(messages) }
   const attempts = (yield* sql.all(eraseAttempts, values)).length
   const dead = yield* sql.all(eraseDead, { deliveries, response: expungedResponse })
-  return { attempts, dead, unfiled: yield* sql.all(eraseUnfiled, values) }
+  const unfiled = yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { messages, endpoints }), 'answer')
+  return { attempts, dead, unfiled }
 }
 
 /** Finds out when the deliveries of a message have ended, and erases bodies. */

@@ -11,6 +11,7 @@ import {
   type RecentlyTried,
 } from '../messages.ts'
 import { listStart } from '../page.ts'
+import { eraseUnfiled } from './dead-filing.ts'
 import {
   answerBytes,
   attemptColumns,
@@ -178,10 +179,11 @@ const expungeDead = statement(
   `update dead set response = :response where endpoint = :endpoint and message = :message
       and response = (select response from attempt where ${thisAttempt})`,
 )
-const expungeUnfiled = statement(
-  'expunge-unfiled-response',
-  `update unfiled set response = :response where message = :message and endpoint = :endpoint
-      and response = (select response from attempt where ${thisAttempt})`,
+const lockUnfiled = statement<{ key: number }>(
+  'lock-unfiled-attempt',
+  ({ forUpdate }) => `
+    select key from unfiled where message = :message and endpoint = :endpoint
+       and response = (select response from attempt where ${thisAttempt}) ${forUpdate}`,
 )
 const expungeResponse = statement(
   'expunge-response',
@@ -287,7 +289,7 @@ export function messages(port: Port): Methods<MessageMethods> {
       const values = { message, endpoint, n, response: expungedResponse }
       yield* port.transaction(function* (sql) {
         yield* sql.all(expungeDead, values)
-        yield* sql.all(expungeUnfiled, values)
+        yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { message, endpoint, n }), 'response')
         yield* sql.all(expungeResponse, values)
       })
     },

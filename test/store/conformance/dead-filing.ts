@@ -144,6 +144,35 @@ export function deadFiling(open: Open): void {
     assert.doesNotMatch(Buffer.from(letter?.response ?? []).toString('latin1'), /\xff/)
   })
 
+  test('a letter that was erased after its line was written is written again', async (t) => {
+    const world = await begin(t, open)
+    const { endpoint, worker } = await worldWithLane(world)
+    const { store } = world
+    await store.beginDeadFiling()
+    await store.addDeadFile('a', 1)
+    const end = { part: 1, bytes: 9, reserved: 9 }
+    const message = await die(world, worker, endpoint)
+    const other = await die(world, worker, endpoint)
+    const [attempt] = await store.attemptBriefsOf(message)
+    assert(attempt)
+    const unfiledOf = async (wanted: number) => {
+      const waiting = await store.listUnfiled(10)
+      const keys = waiting.filter((letter) => letter.message === wanted).map(({ key }) => key)
+      assert.equal(keys.length, 1)
+      return keys
+    }
+    for (const erase of [() => store.expungeAttempt(attempt), () => store.expungeMessages([message])]) {
+      const [before, others] = [await unfiledOf(message), await unfiledOf(other)]
+      await erase()
+      assert.equal(await store.moveDeadFile('a', start, end, before), false, 'the file holds the old line')
+      assert.deepEqual(await unfiledOf(other), others)
+      const [letter] = await store.loadUnfiled(await unfiledOf(message))
+      assert.equal(letter?.attempts, 1)
+      assert.doesNotMatch(Buffer.from(letter?.response ?? []).toString('latin1'), /\xff/)
+    }
+    assert.equal(await store.moveDeadFile('a', start, end, await unfiledOf(message)), true)
+  })
+
   test('letters that wait for a file that never comes are forgotten after a time, or at once when filing ends', async (t) => {
     const world = await begin(t, open)
     const { endpoint, worker } = await worldWithLane(world)

@@ -101,7 +101,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['unfiled-of-region', [/region = \$1/]],
   ['some-unfiled', [/key = ANY/]],
   ['delete-filed', [/key = ANY/]],
-  ['erase-unfiled', [/message = ANY/]],
+  ['lock-unfiled', [/message = ANY/]],
   ['erase-dead', [/endpoint = listed\.endpoint AND message = listed\.message/]],
   ['lane', [/endpoint = \$1/, /key = \$1|key = \S*endpoint/]],
   ['count-classes', [/class = 0/, /class = 1/, /class = 2/]],
