@@ -112,7 +112,7 @@ export class Arrivals {
     const judgement = await verifier.judge(arrival, this.#parts.clock.now())
     switch (judgement.kind) {
       case 'unavailable':
-        throw this.#unavailable(open, judgement, address, costOf(arrival))
+        throw this.#unverifiable(open, arrival, address, judgement)
       case 'refused':
         throw this.#refuse(open, arrival, address, judgement)
       case 'answer':
@@ -212,6 +212,18 @@ export class Arrivals {
     this.#floods.refused(open.source.key, address, cost)
     this.#count(open, 'unavailable')
     return new AppError('unavailable', reason, [], { retryAfterSeconds })
+  }
+
+  /** The reason may name a URL of the operator, so the sample has it and the answer does not. */
+  #unverifiable(
+    open: OpenSource,
+    arrival: Arrival,
+    address: string,
+    { reason, retryAfterSeconds }: Unavailable,
+  ): AppError {
+    this.#floods.refused(open.source.key, address, costOf(arrival))
+    this.#count(open, 'unavailable', { source: open.source, reason, arrival, address })
+    return new AppError('unavailable', 'The request cannot be verified now.', [], { retryAfterSeconds })
   }
 
   #refuse(open: OpenSource, arrival: Arrival, address: string, { code, reason }: Refusal): AppError {

@@ -155,6 +155,18 @@ describe('sources', () => {
     )
   })
 
+  test('keys that cannot be fetched are named in the sample, and not to the sender', async () => {
+    const jwksUrl = 'https://keys.internal.invalid/jwks.json'
+    const source = await create({ provider: 'jwt', settings: { jwksUrl } })
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+    const token = `${part({ alg: 'RS256' })}.${part({ exp: 4_000_000_000 })}.AAAA`
+    const { status, json, headers } = await api.ask('POST', source.path, push, { authorization: `Bearer ${token}` })
+    assert.deepEqual([status, json.detail], [503, 'The request cannot be verified now.'])
+    assert.equal(headers['retry-after'], '30')
+    const [sample] = (await noted(source.id)).data
+    assert.deepEqual([sample.code, sample.reason], ['unavailable', `The keys of ${jwksUrl} cannot be fetched.`])
+  })
+
   /** The samples of a source, once they are written. */
   const noted = async (source: string) => {
     for (;;) {
