@@ -39,7 +39,7 @@ export interface LeaderJobsParts {
   /** The regions of this process; all by default. */
   readonly regions?: Regions
   /** How long the hourly sums of the history are kept. */
-  readonly hoursKeptMs?: number
+  readonly hoursKeptMs: number
   /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number
   /** The file that dead letters are appended to, if this process has one. */
@@ -48,7 +48,7 @@ export interface LeaderJobsParts {
   readonly alerts?: AlertWatch | undefined
   readonly alertReceivers?: AlertReceivers | undefined
   /** The lease of workers. */
-  readonly leaseMs?: number
+  readonly leaseMs: number
   readonly log?: (sentence: string) => void
   onTrouble(error: unknown): void
 }
@@ -60,12 +60,12 @@ export function leaderJobs({
   publisher,
   retention,
   regions = null,
-  hoursKeptMs = 90 * 24 * hour,
+  hoursKeptMs,
   waitingLimit,
   deadFile,
   alerts,
   alertReceivers,
-  leaseMs = 15 * second,
+  leaseMs,
   log,
   onTrouble,
 }: LeaderJobsParts): LeaderJob[] {

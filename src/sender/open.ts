@@ -20,32 +20,29 @@ export interface SenderContext extends AddressRules {
   readonly clock: Clock
   /** Sluice's own version, shown to receivers in `user-agent`. */
   readonly version: string
-  /** The bytes of an answer's body that are kept; after them the connection is closed. 16 KiB by default. */
-  readonly responseLimitBytes?: number
-  /** The bytes of an answer's headers that are kept; 4 KiB by default, 0 keeps none. */
-  readonly responseHeaderLimitBytes?: number
-  /** The longest wait that a Retry-After can ask for; a day by default. */
-  readonly retryAfterCapMs?: number
+  /** The bytes of an answer's body that are kept; after them the connection is closed. */
+  readonly responseLimitBytes: number
+  /** The bytes of an answer's headers that are kept; 0 keeps none. */
+  readonly responseHeaderLimitBytes: number
+  /** The longest wait that a Retry-After can ask for. */
+  readonly retryAfterCapMs: number
   /** Names of the signature headers of targets that have none of their own; Standard Webhooks' by default. */
   readonly signatureHeaders?: SignatureFamily
   /** Certificates (PEM) of authorities to trust beside those that Node trusts. */
   readonly extraCa?: readonly string[]
   /** Random text for the ids of assertions to token endpoints. */
   readonly randomText: RandomText
-  /** The time limit of a request for an access token; ten seconds by default. */
-  readonly tokenTimeoutMs?: number
-  /** Requests for access tokens a second to one host; 20 by default. */
-  readonly tokenRate?: number
+  /** The time limit of a request for an access token. */
+  readonly tokenTimeoutMs: number
+  /** Requests for access tokens a second to one host. */
+  readonly tokenRate: number
   /** Resolves names; by DNS when missing. */
   readonly resolve?: Resolve
 }
 
-const dayMs = 24 * 60 * 60 * 1000
-
 /** Makes the sender that speaks HTTP/1.1. Throws when a network in `allowNetworks` or a certificate in `extraCa` is invalid. */
 export function openSender(context: SenderContext): Sender {
-  const { clock, retryAfterCapMs = dayMs, extraCa = [] } = context
-  const { responseLimitBytes = 16 * 1024, responseHeaderLimitBytes = 4 * 1024 } = context
+  const { clock, retryAfterCapMs, responseLimitBytes, responseHeaderLimitBytes, extraCa = [] } = context
   const policy = new AddressPolicy(context)
   const dns = context.resolve ? undefined : openDns()
   const resolve = cached(context.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
@@ -56,12 +53,12 @@ export function openSender(context: SenderContext): Sender {
   const turns = Turns.by(clock)
   const waiting = new WaitingAttempts(clock)
   const userAgent = `Sluice/${context.version}`
-  const tokens = new Tokens(clock, { rate: context.tokenRate ?? 20 })
+  const tokens = new Tokens(clock, { rate: context.tokenRate })
   const tokenWire: Wire = { ...wire, responseLimitBytes: tokenAnswerBytes, responseHeaderLimitBytes: 0 }
   let closed = false
   /** The tokens for these credentials; an error text when none can be asked for. */
   const sourceOf = (auth: OAuth2): TokenSource | string => {
-    const { randomText, tokenTimeoutMs: timeoutMs = 10_000 } = context
+    const { randomText, tokenTimeoutMs: timeoutMs } = context
     const prepared = prepareTokenRequest(auth, policy, { userAgent, timeoutMs, randomText })
     if (typeof prepared === 'string') return `Token URL: ${prepared}`
     return tokens.sourceOf(auth, async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import { sendOnce, serverDefaultsOf } from '../../src/compose/delivering.ts'
+import { senderContextOf, sendOnce, serverDefaultsOf } from '../../src/compose/delivering.ts'
 import { buildApp } from '../../src/http/app.ts'
 import type { HttpContext } from '../../src/http/context.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
@@ -63,9 +63,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     signatureHeaders: configOf({}).signatureHeaders,
     tryOnce: (trial) => {
       trials ??= openSender({
-        clock: systemClock,
-        randomText: systemRandomText,
-        version,
+        ...senderContextOf(configOf({})),
         allowNetworks: ['127.0.0.0/8'],
         allowHttp: true,
       })

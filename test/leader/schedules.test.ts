@@ -54,6 +54,8 @@ class Place {
         publisher: () => publisher,
         retention: { historyMs: null, deadMs: null },
         waitingLimit: 1_000_000,
+        hoursKeptMs: 90 * 86_400_000,
+        leaseMs,
         onTrouble: (error) => this.troubles.push(error),
       }),
       onTrouble: (_job, error) => this.troubles.push(error),

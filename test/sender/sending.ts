@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test'
+import { senderContextOf } from '../../src/compose/delivering.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
-import { systemClock } from '../../src/runtime/clock.ts'
-import { systemRandomText } from '../../src/runtime/random.ts'
+import { configOf } from '../../src/runtime/config.ts'
 import { openSender, type SenderContext } from '../../src/sender/open.ts'
 import type { OutgoingMessage, Sender, Target } from '../../src/sender/send.ts'
 
@@ -25,8 +25,7 @@ export interface Sent {
 /** A sender that may go to loopback, closed with the test. */
 export function testSender(t: TestContext, context: Partial<SenderContext> = {}): Sender {
   const sender = openSender({
-    clock: systemClock,
-    randomText: systemRandomText,
+    ...senderContextOf(configOf({})),
     version: '0.0.0-test',
     allowNetworks: loopback,
     ...context,

@@ -111,6 +111,8 @@ export class LeadingWorld {
         publisher: () => publisher,
         retention: { historyMs: null, deadMs: null },
         waitingLimit: 1_000_000,
+        hoursKeptMs: 90 * 86_400_000,
+        leaseMs,
         onTrouble,
       }),
       onTrouble: (_job, error) => onTrouble(error),
