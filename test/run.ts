@@ -55,19 +55,31 @@ const slowFiles =
 /** The hang guard of one test. It is no limit: the slowest test takes a tenth of it on a busy machine. */
 const hangMs = 20 * 60_000
 
-/** Folders whose files share processes: loading the code takes half a second, more than most of their tests. */
-const sharing = new Set([
-  'domain',
-  'shaping',
-  'intake',
-  'sender',
-  'engine',
-  'leader',
-  'runtime',
-  'http',
-  'store/sqlite',
-])
-const filesPerProcess = 10
+/**
+ * Folders whose files share processes, and how many files do: loading the code takes half a second, more than most of their
+ * tests. Fewer share one where they wait for other processes, so that others can compute meanwhile.
+ */
+const sharing: Readonly<Record<string, number>> = {
+  domain: 20,
+  shaping: 10,
+  intake: 10,
+  sender: 20,
+  engine: 10,
+  leader: 10,
+  runtime: 10,
+  http: 10,
+  metrics: 10,
+  sources: 10,
+  json: 10,
+  bench: 10,
+  operations: 10,
+  docs: 10,
+  hostile: 10,
+  'store/sqlite': 20,
+  'store/postgres': 6,
+  cli: 5,
+  e2e: 4,
+}
 
 const found = globSync('**/*.test.ts', { cwd: folder })
   .filter((file) => wanted.length === 0 || wanted.some((part) => join('test', file).includes(relative('.', part))))
@@ -176,17 +188,30 @@ async function prepare(program: string): Promise<void> {
 
 /** The files to run: each by itself, or one that imports the files that share a process. */
 function processes(files: readonly string[]): string[] {
-  const alone = files.filter((file) => !sharing.has(dirname(file)) || slowFiles.test(file))
-  const shared = files.filter((file) => !alone.includes(file))
-  const groups = [...Map.groupBy(shared, dirname)].flatMap(([name, members]) =>
-    Array.from({ length: Math.ceil(members.length / filesPerProcess) }, (_, n) => {
-      const path = join(temporary, `${name.replaceAll('/', '-')}-${n + 1}.mjs`)
-      const share = members.slice(n * filesPerProcess, (n + 1) * filesPerProcess)
-      writeFileSync(path, share.map((file) => `import ${JSON.stringify(join(folder, file))}\n`).join(''))
-      return path
-    }),
+  const alone = files.filter(
+    (file) => !(dirname(file) in sharing) || longFiles.includes(file) || slowFiles.test(file) || needsOwnServer(file),
   )
-  return [...alone.map((file) => join(folder, file)), ...groups]
+  const shared = files.filter((file) => !alone.includes(file))
+  const groups = [...Map.groupBy(shared, dirname)].flatMap(([name, members]) => {
+    // As many processes as are needed, each with every so manyth file: neighbours are often alike, and long together.
+    const count = Math.ceil(members.length / (sharing[name] ?? 1))
+    return Array.from({ length: count }, (_, n) => {
+      const path = join(temporary, `${name.replaceAll('/', '-')}-${n + 1}.mjs`)
+      const share = members.filter((_, i) => i % count === n)
+      writeFileSync(path, share.map((file) => `import ${JSON.stringify(join(folder, file))}\n`).join(''))
+      return { path, rank: rank(share[0] as string) }
+    })
+  })
+  const all = [
+    ...alone.map((file) => ({ path: join(folder, file), rank: turn(file) < longFiles.length ? -1 : rank(file) })),
+    ...groups,
+  ]
+  return all.sort((a, b) => a.rank - b.rank).map(({ path }) => path)
+}
+
+/** Files that stop their Postgres server: the others of their process would lose it. */
+function needsOwnServer(file: string): boolean {
+  return readFileSync(join(folder, file), 'utf8').includes('useOwnServer()')
 }
 
 /** The processor seconds of each process of tests with its children, and of the shared Postgres server. */

@@ -90,6 +90,12 @@ const empty = `
 
 const deaf: Watcher = { rows() {}, lanes() {}, settings() {} }
 
+/** A store on a new database, for tests that add tables, or see what a store remembers. */
+export async function openNewPostgresHarness(): Promise<Harness & { readonly url: string }> {
+  const { url, store } = await openEmpty()
+  return harnessOf(await sharedServer(), url, store, () => store.close())
+}
+
 /** A store on an empty database. */
 export async function openPostgresHarness(): Promise<Harness & { readonly url: string }> {
   const server = await sharedServer()
@@ -99,8 +105,23 @@ export async function openPostgresHarness(): Promise<Harness & { readonly url: s
     isClosed = true
     return store.close()
   }
+  return harnessOf(server, url, { ...store, close }, async () => {
+    if (isClosed) return
+    store.watch(deaf)
+    await quiet(server, url)
+    await server.query(empty, url)
+    emptied.push({ url, store })
+  })
+}
+
+function harnessOf(
+  server: PostgresServer,
+  url: string,
+  store: Store,
+  close: () => Promise<void>,
+): Harness & { readonly url: string } {
   return {
-    store: { ...store, close },
+    store,
     url,
     async pass(ms) {
       await new Promise<void>((resolve) => void systemClock.after(ms, resolve))
@@ -109,13 +130,7 @@ export async function openPostgresHarness(): Promise<Harness & { readonly url: s
     sql: async (text) => void (await server.query(text, url)),
     foreign: () => foreignTo(server, url),
     elsewhere: async () => foreignTo(server, await newDatabase()),
-    async close() {
-      if (isClosed) return
-      store.watch(deaf)
-      await quiet(server, url)
-      await server.query(empty, url)
-      emptied.push({ url, store })
-    },
+    close,
   }
 }
 

@@ -6,7 +6,7 @@ import { ensurePartitions } from '../../../src/store/postgres/partitions.ts'
 import { openSessions } from '../../../src/store/postgres/sessions.ts'
 import { StoreTrouble } from '../../../src/store/store.ts'
 import { begin, type World } from '../conformance/harness.ts'
-import { context, openPostgresHarness } from '../postgres-harness.ts'
+import { context, openNewPostgresHarness } from '../postgres-harness.ts'
 
 const day = 24 * 60 * 60 * 1000
 const limits = { historyMs: 30 * day, deadMs: 30 * day }
@@ -22,7 +22,7 @@ async function makeDays(url: string, at: number): Promise<void> {
 }
 
 async function beginWithUrl(t: Parameters<typeof begin>[0]) {
-  const harness = await openPostgresHarness()
+  const harness = await openNewPostgresHarness()
   const world = await begin(t, async () => harness)
   return { world, url: harness.url, store: world.store }
 }
