@@ -1,9 +1,11 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { KeyedRate, networkOf } from './keyed-rate.ts'
 
-/** How long an address that sent a genuine request is let through while others flood the source, and how many are. */
+/** How long an address that sent a genuine request is let through while others flood the source. */
 const trustedForMs = 3_600_000
-const trustedLimit = 10_000
+/** Addresses of each source, and sources. The owner of one source cannot have those of another forgotten. */
+const trustedAddresses = 128
+const trustingSources = 2048
 /** Addresses that it takes to close a source to strangers. */
 const addressesToClose = 10
 
@@ -16,8 +18,8 @@ export class ArrivalFloods {
   readonly #clock: Pick<Clock, 'steady'>
   readonly #ofAddress: KeyedRate
   readonly #ofSource: KeyedRate
-  /** Addresses by source and network, and until when they are trusted; the oldest first. */
-  readonly #trusted = new Map<string, SteadyMs>()
+  /** Until when a network is trusted, by source; the oldest first. */
+  readonly #trusted = new Map<number, Map<string, SteadyMs>>()
 
   /** `refusedArrivals` a minute from one address at one source; ten times as many from all addresses. */
   constructor(clock: Pick<Clock, 'steady'>, refusedArrivals: number) {
@@ -30,9 +32,9 @@ export class ArrivalFloods {
   /** How long an address has to wait before the source looks at a request of it; 0 for not at all. */
   waitMs(source: number, address: string): number {
     const now = this.#clock.steady()
-    const name = nameOf(source, address)
-    const ofAddress = this.#ofAddress.waitMs(name, now)
-    if (ofAddress > 0 || (this.#trusted.get(name) ?? 0) > now) return ofAddress
+    const ofAddress = this.#ofAddress.waitMs(nameOf(source, address), now)
+    const trustedUntil = this.#trusted.get(source)?.get(networkOf(address)) ?? 0
+    if (ofAddress > 0 || trustedUntil > now) return ofAddress
     return this.#ofSource.waitMs(String(source), now)
   }
 
@@ -45,11 +47,17 @@ export class ArrivalFloods {
 
   /** Lets an address through that sent a genuine request, while others flood the source. */
   trust(source: number, address: string): void {
-    const name = nameOf(source, address)
-    this.#trusted.delete(name)
-    this.#trusted.set(name, this.#clock.steady() + trustedForMs)
-    if (this.#trusted.size > trustedLimit) this.#trusted.delete(this.#trusted.keys().next().value as string)
+    const networks = this.#trusted.get(source) ?? new Map<string, SteadyMs>()
+    putLast(networks, networkOf(address), this.#clock.steady() + trustedForMs, trustedAddresses)
+    putLast(this.#trusted, source, networks, trustingSources)
   }
+}
+
+/** Puts an entry at the end of a map, and takes the first away when there are too many. */
+function putLast<K, V>(map: Map<K, V>, key: K, value: V, atMost: number): void {
+  map.delete(key)
+  map.set(key, value)
+  if (map.size > atMost) map.delete(map.keys().next().value as K)
 }
 
 function nameOf(source: number, address: string): string {
