@@ -26,7 +26,8 @@ const expressions: Readonly<Record<FigureName, string>> = {
   failures: `${increase('attempts', '{outcome!~"delivered|aborted"}', '5m')} / clamp_min(${increase('deliveriesEnded', '{end="delivered"}', '5m')}, 1) and ${increase('attempts', '{outcome!~"delivered|aborted"}', '5m')} >= ${leastFailures}`,
   behind: ofStore('behind'),
   circuit_open: ofStore('circuits', '{state="open"}'),
-  dead_letters: `${increase('deadLetters', '', '10m')} and ${increase('deadLetters', '', '10m')} >= 2 * sum(increase(${of('deadLetters')}[10m] offset 10m))`,
+  // A process that started a moment ago has no series of ten minutes ago.
+  dead_letters: `${increase('deadLetters', '', '10m')} and ${increase('deadLetters', '', '10m')} >= 2 * (sum(increase(${of('deadLetters')}[10m] offset 10m)) or vector(0))`,
   worker_died: ofStore('workers', '{state="dead"}'),
   schedule_late: ofStore('scheduleLag'),
   disk_free: `min(${of('diskFree')})`,

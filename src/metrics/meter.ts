@@ -1,6 +1,6 @@
 import type { AppErrorCode } from '../domain/app-error.ts'
 import { replay } from '../domain/delivery.ts'
-import type { DeadReason, Verdict } from '../domain/judge.ts'
+import { type DeadReason, deadReasons, type Verdict } from '../domain/judge.ts'
 import { type OutcomeCode, outcomeCodes } from '../domain/outcome.ts'
 import type { Publication, RestingEnd, Settlement } from '../store/store.ts'
 import type { CommitObserver } from './commits.ts'
@@ -11,6 +11,8 @@ const failingKept = 10_000
 
 /** The code of the error of a refused publish; `internal` for a bug. */
 export type RefusalCode = AppErrorCode | 'internal'
+
+type StatusClass = (typeof statusClasses)[number]
 
 export type DeliveryEnd = (typeof deliveryEnds)[number]
 
@@ -55,9 +57,13 @@ export class Meter implements CommitObserver {
   deliveriesAccepted = 0
   deliveriesRetried = 0
   readonly ends: Counts<DeliveryEnd> = zeros(deliveryEnds)
-  readonly deadLetters = new Map<DeadReason, number>()
-  /** By the code of the error. */
-  readonly refused = new Map<RefusalCode, number>()
+  /** Every reason from the start: Prometheus does not count the first value of a new series as an increase. */
+  readonly deadLetters: Counts<DeadReason> = zeros(deadReasons)
+  /** By the code of the error; from the start those that say that Sluice itself is in trouble. */
+  readonly refused = new Map<RefusalCode, number>([
+    ['overloaded', 0],
+    ['unavailable', 0],
+  ])
   /** Arrivals at sources, by provider and result. */
   readonly arrivals = new Map<string, number>()
   /** Failed attempts by endpoint; the endpoint that failed last is the last. */
@@ -116,16 +122,16 @@ export class Meter implements CommitObserver {
     this.arrivals.set(name, (this.arrivals.get(name) ?? 0) + 1)
   }
 
-  /** Attempts by outcome and class of status, without those that are zero. */
+  /** Attempts by outcome and class of status: the usual pairs from the start, others once there is one. */
   *attempts(): Iterable<{
     readonly outcome: OutcomeCode
-    readonly status: (typeof statusClasses)[number]
+    readonly status: StatusClass
     readonly count: number
   }> {
     for (const [i, count] of this.#attempts.entries()) {
-      if (count === 0) continue
       const outcome = outcomeCodes[Math.floor(i / statusClasses.length)] as OutcomeCode
-      yield { outcome, status: statusClasses[i % statusClasses.length] as (typeof statusClasses)[number], count }
+      const status = statusClasses[i % statusClasses.length] as StatusClass
+      if (count > 0 || usualStatuses(outcome).includes(status)) yield { outcome, status, count }
     }
   }
 
@@ -149,7 +155,7 @@ export class Meter implements CommitObserver {
 
   #died(reason: DeadReason): void {
     this.ends[endOf(reason)]++
-    this.deadLetters.set(reason, (this.deadLetters.get(reason) ?? 0) + 1)
+    this.deadLetters[reason]++
   }
 
   #failed(endpoint: number, app: number): void {
@@ -164,6 +170,13 @@ export class Meter implements CommitObserver {
 }
 
 const outcomePlaces: ReadonlyMap<OutcomeCode, number> = new Map(outcomeCodes.map((code, place) => [code, place]))
+
+function usualStatuses(outcome: OutcomeCode): readonly StatusClass[] {
+  if (outcome === 'delivered') return ['2xx']
+  if (outcome === 'refused') return ['4xx', '5xx']
+  if (outcome === 'redirected') return ['3xx']
+  return outcome === 'untried' ? [] : ['none']
+}
 
 function statusPlace(status: number): number {
   return status >= 100 && status < 600 ? Math.floor(status / 100) : 0

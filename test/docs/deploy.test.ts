@@ -38,6 +38,15 @@ test('the rule file has the shape that Prometheus reads, and names metrics that 
   }
 })
 
+test('a rule that looks back takes a series without a past as 0', () => {
+  const { groups } = parse(readFileSync(rulesFile, 'utf8'))
+  const looks = groups[0].rules
+    .map(({ expr }: { expr: string }) => expr)
+    .filter((expr: string) => / offset /.test(expr))
+  assert.equal(looks.length, 1)
+  for (const expr of looks) assert.match(expr, / offset \w+\)\) or vector\(0\)\)/)
+})
+
 test('the dashboard shows every metric that is not of single endpoints', () => {
   const text = readFileSync(join(root, 'deploy/grafana-dashboard.json'), 'utf8')
   const missing = Object.values(measures).filter(({ name, scope }) => scope !== 'endpoint' && !text.includes(name))

@@ -81,7 +81,7 @@ function sums(meters: readonly Meter[]) {
     add('deliveries', meter.deliveriesAccepted)
     add('retried', meter.deliveriesRetried)
     for (const [end, count] of Object.entries(meter.ends)) add(`ended ${end}`, count)
-    for (const [reason, count] of meter.deadLetters) add(`dead ${reason}`, count)
+    for (const [reason, count] of Object.entries(meter.deadLetters)) add(`dead ${reason}`, count)
     for (const { outcome, status, count } of meter.attempts()) add(`attempt ${outcome} ${status}`, count)
     for (const name of ['attemptDuration', 'deliveryWait', 'deliveryDuration'] as const) {
       add(

@@ -159,8 +159,19 @@ test('refused publishes are counted by the code of the error, once each', async 
     invalid_json: 1,
     not_found: 1,
     authentication_failed: 1,
+    overloaded: 0,
+    unavailable: 0,
   })
   const { text } = await server.scrape()
+  // Prometheus sees the first increase of these only if they were 0 before.
+  for (const name of [
+    'sluice_dead_letters_total{reason="exhausted"}',
+    'sluice_attempts_total{outcome="refused",status="5xx"}',
+    'sluice_attempts_total{outcome="connect_refused",status="none"}',
+    'sluice_publishes_refused_total{reason="overloaded"}',
+  ]) {
+    assert.equal(valueIn(text, name), 0, name)
+  }
   assert.equal(valueIn(text, 'sluice_publishes_refused_total{reason="conflict"}'), 1)
   assert.equal(valueIn(text, 'sluice_messages_accepted_total'), 1)
 })

@@ -20,12 +20,16 @@ async function metered(t: TestContext, open: Open) {
   return { meter, store, world, app }
 }
 
+function positive(all: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(all).filter(([, count]) => count > 0))
+}
+
 function counts({ ends, deadLetters, ...meter }: Meter) {
   return {
     messages: meter.messagesAccepted,
     deliveries: meter.deliveriesAccepted,
-    ...Object.fromEntries(Object.entries(ends).filter(([, count]) => count > 0)),
-    ...(deadLetters.size > 0 && { dead_letters: Object.fromEntries(deadLetters) }),
+    ...positive(ends),
+    ...(Object.values(deadLetters).some((count) => count > 0) && { dead_letters: positive(deadLetters) }),
   }
 }
 
@@ -98,7 +102,7 @@ function counting(open: Open): void {
     assert.deepEqual(counts(meter), { messages: 3, deliveries: 3, ...ended })
     assert.equal(meter.deliveriesRetried, 1)
     assert.deepEqual(
-      [...meter.attempts()],
+      [...meter.attempts()].filter(({ count }) => count > 0),
       [
         { outcome: 'delivered', status: '2xx', count: 1 },
         { outcome: 'refused', status: '5xx', count: 2 },
