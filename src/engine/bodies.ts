@@ -19,6 +19,8 @@ export class Bodies {
   /** The cached variants of a message. */
   readonly #variants = new Map<number, Set<number>>()
   #bytes = 0
+  /** The reads under way, each with the messages that were forgotten since it began. */
+  readonly #reads = new Set<{ readonly forgotten: Set<number>; isVoid: boolean }>()
 
   constructor(store: Pick<Store, 'loadMessages' | 'loadVariants'>, limitBytes: number) {
     this.#store = store
@@ -32,6 +34,22 @@ export class Bodies {
   /** Loads messages; those that no longer exist are missing from the answer. */
   async load(keys: readonly BodyKey[]): Promise<Loaded> {
     const found = new Map<number | string, Outgoing>()
+    for (let wanted = keys; wanted.length > 0; ) {
+      const reading = { forgotten: new Set<number>(), isVoid: false }
+      this.#reads.add(reading)
+      const loaded = await this.#read(wanted).finally(() => this.#reads.delete(reading))
+      // The store may have read a message that was forgotten meanwhile before it changed: it is read again.
+      const isSure = (message: number) => !reading.isVoid && !reading.forgotten.has(message)
+      for (const message of loaded.filter(({ key }) => isSure(key))) {
+        found.set(nameOf(message.key, message.variant), message)
+        this.#keep(message)
+      }
+      wanted = wanted.filter(({ message }) => !isSure(message))
+    }
+    return { get: ({ message, variant }) => found.get(nameOf(message, variant)) }
+  }
+
+  async #read(keys: readonly BodyKey[]): Promise<Outgoing[]> {
     const messages = new Set<number>()
     const variants = new Map<string, { message: number; variant: number }>()
     for (const { message, variant } of keys) {
@@ -40,11 +58,7 @@ export class Bodies {
     }
     const loaded = messages.size > 0 ? await this.#store.loadMessages([...messages]) : []
     if (variants.size > 0) loaded.push(...(await this.#store.loadVariants([...variants.values()])))
-    for (const message of loaded) {
-      found.set(nameOf(message.key, message.variant), message)
-      this.#keep(message)
-    }
-    return { get: ({ message, variant }) => found.get(nameOf(message, variant)) }
+    return loaded
   }
 
   /** Caches a message that was just stored and is sent at once, so that it need not be read. */
@@ -67,12 +81,14 @@ export class Bodies {
   /** Drops messages that must not be sent any more, in every form; all messages when none are named. */
   forget(keys?: Iterable<number>): void {
     if (keys === undefined) {
+      for (const read of this.#reads) read.isVoid = true
       this.#kept.clear()
       this.#variants.clear()
       this.#bytes = 0
       return
     }
     for (const key of keys) {
+      for (const read of this.#reads) read.forgotten.add(key)
       const own = this.#kept.get(key)
       if (own !== undefined) this.#drop(own)
       for (const variant of [...(this.#variants.get(key) ?? [])]) {

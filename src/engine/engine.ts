@@ -140,7 +140,7 @@ export class Engine {
       expunged: (messages) => {
         this.#expungedAt = this.#parts.clock.steady()
         this.#bodies.forget(messages)
-        if (messages !== undefined) this.#pump.forgetAnswers(messages)
+        this.#pump.forgetAnswers(messages)
       },
       fanOuts: () => this.#jobs.expand(),
       tasks: () => this.#jobs.lookForTasks(),

@@ -297,8 +297,8 @@ export interface Delivery {
   /** The era of the receiver's health in which the attempt began. */
   era: number
   abort: (() => void) | undefined
-  /** Its message was erased while the attempt was under way: the receiver's words are not recorded. */
-  wordless?: true
+  /** Its message was erased while the attempt was under way, or may have been: the receiver's words are not recorded. */
+  wordless?: 'erased' | 'perhaps erased' | undefined
   /** Its attempt under way, when that is watched. */
   watched: WatchedAttempt | undefined
   /** Its state in an ordered lane. */

@@ -96,6 +96,7 @@ export class Pump {
     const { clock, settling, watch } = this.#parts
     const { owned } = delivery
     delivery.startedAt = clock.steady()
+    delivery.wordless = undefined
     const change = owned.beginAttempt()
     if (change) settling.healthChanged(owned, change, delivery.startedAt)
     delivery.era = owned.health.era
@@ -130,7 +131,7 @@ export class Pump {
   #end(delivery: Delivery, given: Outcome): void {
     const { clock, random, scheduler, settling, loop } = this.#parts
     const { owned } = delivery
-    const outcome = delivery.wordless ? withoutWords(given) : given
+    const outcome = delivery.wordless ? withoutWords(given, delivery.wordless) : given
     const now = clock.steady()
     this.#inFlight.delete(delivery)
     if (!delivery.left) delivery.bucket?.restore()
@@ -202,10 +203,13 @@ export class Pump {
     return this.#inFlight
   }
 
-  /** These messages were erased: answers to attempts under way may echo them, and are not recorded. */
-  forgetAnswers(messages: readonly number[]): void {
-    const erased = new Set(messages)
-    for (const delivery of this.#inFlight) if (erased.has(delivery.row.message)) delivery.wordless = true
+  /** These messages were erased, or any may have been: answers to attempts under way may echo them, and are not recorded. */
+  forgetAnswers(messages?: readonly number[]): void {
+    const erased = messages && new Set(messages)
+    for (const delivery of this.#inFlight) {
+      if (erased === undefined) delivery.wordless ??= 'perhaps erased'
+      else if (erased.has(delivery.row.message)) delivery.wordless = 'erased'
+    }
   }
 
   /** Gives up every attempt under way. The receiver may have got it, and gets it again. */
@@ -215,8 +219,9 @@ export class Pump {
 }
 
 /** An outcome without anything that the receiver wrote. */
-function withoutWords(outcome: Outcome): Outcome {
-  const error = outcome.error === undefined ? undefined : 'the message was erased while it was being sent'
+function withoutWords(outcome: Outcome, why: 'erased' | 'perhaps erased'): Outcome {
+  const was = why === 'erased' ? 'was erased' : 'may have been erased'
+  const error = outcome.error === undefined ? undefined : `the message ${was} while it was being sent`
   return { ...outcome, error, response: undefined, responseHeaders: undefined }
 }
 

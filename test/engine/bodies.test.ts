@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { Bodies } from '../../src/engine/bodies.ts'
 import type { Outgoing, StoredMessage, VariantKey } from '../../src/store/store.ts'
 
@@ -110,6 +111,28 @@ test('a message that must not be sent any more is forgotten, and its room is fre
   assert.deepEqual([bodies.get(1), bodies.get(3), bodies.get(4)], [undefined, undefined, undefined])
   await bodies.load([1])
   assert.deepEqual(asked.at(-1), [1])
+})
+
+test('a message that is forgotten while it is read is read again, in every form', async () => {
+  for (const forgotten of [[1], undefined]) {
+    const reads: ((messages: Outgoing[]) => void)[] = []
+    const read = () => new Promise<Outgoing[]>((resolve) => reads.push(resolve))
+    const bodies = new Bodies({ loadMessages: read, loadVariants: read }, 10_000)
+    for (const variant of [null, 0]) {
+      const [before, after, other] = [message(1), message(1, 800), message(2)].map((each) => ({ ...each, variant }))
+      assert(before && after && other)
+      const loading = bodies.load([1, 2].map((message) => ({ message, variant })))
+      bodies.forget(forgotten)
+      reads.shift()?.([before, other])
+      await setImmediate()
+      reads.shift()?.(forgotten === undefined ? [after, other] : [after])
+      const found = await loading
+      assert.equal(found.get({ message: 1, variant }), after)
+      assert.equal(found.get({ message: 2, variant }), other)
+      assert.equal(bodies.get({ message: 1, variant }), after)
+    }
+    assert.equal(reads.length, 0)
+  }
 })
 
 test('variants are cached beside the message itself, and are forgotten with it', async () => {

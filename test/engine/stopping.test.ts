@@ -5,6 +5,7 @@ import type { Outcome } from '../../src/domain/outcome.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import type { Target } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import type { Watcher } from '../../src/store/store.ts'
 import { type Harness, plainEndpoint, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -19,7 +20,8 @@ class Delivering {
   world!: World
   /** One at a time, so that most of what is published waits. */
   endpoint!: Endpoint
-  answer: Pick<Outcome, 'code' | 'status'> = { code: 'delivered', status: 204 }
+  answer: Pick<Outcome, 'code' | 'status'> & Partial<Outcome> = { code: 'delivered', status: 204 }
+  watcher!: Watcher
 
   static async start(t: TestContext): Promise<Delivering> {
     const delivering = new Delivering()
@@ -30,13 +32,17 @@ class Delivering {
     delivering.world = new World(harness)
     const app = await delivering.world.application('acme')
     delivering.endpoint = await delivering.world.endpoint(app, { concurrency: 1 })
+    const watch = (watcher: Watcher) => {
+      delivering.watcher = watcher
+      store.watch(watcher)
+    }
     const engine = new Engine({
-      store,
+      store: { ...store, watch },
       sender: sendingBy((target, message, onLeave, onEnd) => {
         sent.push({ target, id: message.id })
         clock.soon(onLeave)
         const nothing = { durationMs: 100, retryAfterMs: undefined, response: undefined, error: undefined }
-        return clock.after(100, () => onEnd({ ...delivering.answer, ...nothing }))
+        return clock.after(100, () => onEnd({ ...nothing, ...delivering.answer }))
       }),
       ...engineParts(clock),
     })
@@ -131,6 +137,23 @@ test('an expunged message is not sent, although a worker had read it already', a
   assert.equal(sent.length, 39)
   assert.equal(await delivering.waiting(), 0)
   assert.equal((await world.store.counts()).dead, 0)
+})
+
+test('no answer is recorded of an attempt that was under way when the store could be listened to again', async (t) => {
+  const delivering = await Delivering.start(t)
+  const { world, clock } = delivering
+  const body = Buffer.from('thanks, ann')
+  delivering.answer = { code: 'refused', status: 500, error: 'ann', response: body, responseHeaders: '{"x":"ann"}' }
+  const { key } = await world.publish([delivering.endpoint])
+  await clock.advance(50)
+  assert.equal(delivering.sent.length, 1)
+  // The signal that names erased messages may have been lost.
+  delivering.watcher.expunged?.()
+  await clock.advance(120 * second)
+  const attempts = await world.store.loadAttempts(await world.store.attemptBriefsOf(key))
+  const words = attempts.map((each) => [each?.error, each?.response?.length ?? null, each?.responseHeaders])
+  assert.deepEqual(words[0], ['the message may have been erased while it was being sent', null, null])
+  assert.deepEqual(words[1], ['ann', body.length, { x: 'ann' }], 'the next attempt sends what the store has')
 })
 
 test('replays of a task are sent by the same worker, behind fresh deliveries', async (t) => {

@@ -53,6 +53,17 @@ test('a message with too many subjects, or an application without its secret, is
   assert.equal(locked.hashOf('ann'), undefined)
 })
 
+test('a message with many values, equal ones too, is marked to be read after the first thousand', () => {
+  const by = new SubjectIndex({ pointers: ['/to/*'], secret: 'a secret' })
+  const to = (count: number) => JSON.stringify({ to: Array(count).fill('ann') })
+  assert.deepEqual(hashesIn(to(1000), by), [hash('ann')])
+  assert.deepEqual(hashesIn(to(1001), by), [''])
+  const hashing = by.hashesIn(outline(to(20_000)))
+  let parts = 1
+  for (; hashing.next().done !== true; parts++);
+  assert.ok(parts < 10, `${parts} parts`)
+})
+
 test('a hash is 128 bits, and another secret gives another hash', () => {
   assert.match(hash('ann'), /^[\w-]{22}$/)
   assert.notEqual(new SubjectIndex({ pointers: [], secret: 'another' }).hashOf('ann'), hash('ann'))
