@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 export type StoreKind = 'sqlite' | 'postgres'
 
-/** One run of one scenario: what it runs on, and what must end with it. */
+/** One run of one scenario: its store and directory, and the processes that end with it. */
 export interface Bench extends AsyncDisposable {
   readonly store: StoreKind
   /** An empty directory on a disk, removed afterwards. */

@@ -86,7 +86,7 @@ const commands = {
         for (; due < total; due++) {
           const dueAt = startedAt + (due * 1000) / input.rate
           if (dueAt > machineNow()) break
-          // In turn: a server hangs up on whoever connects and then says nothing for ten seconds.
+          // In turn: a server ends connections that send nothing for ten seconds.
           const connection = free.shift()
           if (connection) start(connection, dueAt)
           else waiting.push(dueAt)

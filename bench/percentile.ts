@@ -12,7 +12,7 @@ export function median(values: readonly number[]): number {
   return ((sorted[half - 1] as number) + (sorted[half] as number)) / 2
 }
 
-/** The three percentiles every latency here is told in. */
+/** The three percentiles of every latency. */
 export function latencyFigures(values: ArrayLike<number>): { p50Ms: number; p95Ms: number; p99Ms: number } {
   const sorted = Float64Array.from(values).sort()
   return { p50Ms: percentile(sorted, 0.5), p95Ms: percentile(sorted, 0.95), p99Ms: percentile(sorted, 0.99) }

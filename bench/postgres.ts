@@ -2,7 +2,7 @@ import pg from 'pg'
 import { PostgresProcess } from '../test/store/postgres-process.ts'
 import type { Bench } from './bench.ts'
 
-// Every safety stays at its default (fsync, full_page_writes and synchronous_commit on). What is raised only keeps a
+// Every safety stays at its default (fsync, full_page_writes and synchronous_commit on). A raised setting only keeps a
 // checkpoint from falling into one of two runs that are compared.
 const settings = {
   fsync: 'on',

@@ -183,7 +183,7 @@ function recordStamp(route: Route, head: string, now: number): void {
 }
 
 /**
- * Notes every millisecond that this process is awake. What was there to read at one look has been read by the next, so a
+ * Notes every millisecond that this process is awake. The bytes that waited at one look are read by the next, so a
  * request came after the last look but one: a receiver that did not get to run for 100 ms cannot take what piled up
  * meanwhile for a burst.
  */

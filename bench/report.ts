@@ -21,7 +21,7 @@ export function isMet(figures: Figures, { figure, atLeast = -Infinity, atMost = 
   return typeof value === 'number' && value >= atLeast && value <= atMost
 }
 
-/** The figures for people: one line each, with the target and whether it is reached, then the tables among them. */
+/** The figures as a table: one line each, with the target and whether it is reached, then the tables among them. */
 export function renderFigures(figures: Figures, targets: readonly Target[]): string {
   const rows: Row[] = []
   const tables: string[] = []

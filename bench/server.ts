@@ -24,7 +24,7 @@ export const encryptionKey = Buffer.alloc(32, 7).toString('base64')
 export const apiKey = 'sk_bench0123456789abcdefghijklmnopqrstuvw'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-// As in the first line of src/main.ts and in npm start: what operators run is what is measured.
+// As in the first line of src/main.ts and in npm start: the bench measures the program that operators run.
 const runtimeFlags = ['--max-semi-space-size=6', '--heap-growing-percent=100']
 const startLimitMs = 20_000
 const stopLimitMs = 25_000

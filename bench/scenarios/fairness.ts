@@ -22,7 +22,7 @@ const answerMs = 40
 /**
  * One tenant publishes 100,000 deliveries as fast as it is answered; nine others send ten messages a second each, as they do
  * without it. All receivers take 40 ms. Only what the nine published before the last of the flood had arrived counts. The
- * flood has a receiver and a publisher of its own: what it costs those is not what is measured.
+ * flood has a receiver and a publisher of its own, whose costs are not measured.
  */
 export const fairness: Scenario = {
   summary: "nine tenants' latency at 10/s each while a tenth floods 100,000 deliveries, against without it",

@@ -17,7 +17,7 @@ const connections = 64
 
 /**
  * An endpoint takes 200 a second and at most 400 may wait for it. Calm is what it can take; in the storm twelve times as
- * much is offered and nearly all of it refused. What is accepted meanwhile must be answered as fast as in the calm, and
+ * much is offered and nearly all of it refused. Publishes that are accepted meanwhile must be answered as fast as in the calm, and
  * arrive.
  */
 export const shed: Scenario = {

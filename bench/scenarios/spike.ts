@@ -6,7 +6,7 @@ import { assertAccepted, type Receiving, startReceiving } from '../receiving.ts'
 import { apiKey, startServer } from '../server.ts'
 import { emptyStore } from '../store-place.ts'
 
-/** Three afternoons that broke somebody's webhooks. Each runs on a server and a store of its own, all through the API. */
+/** Three spikes that broke other systems. Each runs on a server and a store of its own, all through the API. */
 export const spike: Scenario = {
   summary: 'three spikes as they happened: what was accepted, delivered, lost and delivered twice',
   targets: {
@@ -47,7 +47,7 @@ function trendingVideo(bench: Bench, receiving: Receiving, load: Load): Promise<
 
 /**
  * 14,000 deliveries to ten partners within 12 s, five times as fast as it happened. After 2 s three partners cut every
- * connection and a fourth answers 504, for 6 s. What they missed must reach them afterwards.
+ * connection and a fourth answers 504, for 6 s. The deliveries that they missed must reach them afterwards.
  */
 function partnersDown(bench: Bench, receiving: Receiving, load: Load): Promise<Row> {
   const partners = 10

@@ -29,7 +29,7 @@ export const throughput: Scenario = {
     bench.note(`storing ${count} deliveries`)
     await seed(bench, place, receiving.urls)
 
-    // The reference runs before and after, so that a machine that slows down or speeds up in between favours nobody.
+    // The reference runs before and after, so that a machine that slows down or speeds up in between favours neither.
     const before = await runRaw(bench, receiving, reference)
     bench.note('draining')
     const drained = await drain(bench, receiving.receiver, place, count)

@@ -94,7 +94,7 @@ export function addErase(commands: RemoteCommands): void {
   )
 }
 
-/** `sluice subject`: what is stored about a person. */
+/** `sluice subject`: the stored data of a person. */
 export function addSubject(commands: RemoteCommands): void {
   const subject = commands.group('subject', 'data subjects: export everything about a person')
   subject

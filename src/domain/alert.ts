@@ -153,7 +153,7 @@ export function resolve(state: AlertState, now: EpochMs): Step {
   }
 }
 
-/** An alert without trouble: one that has fired before is kept for a week. */
+/** An alert without trouble: after a firing it is kept for a week. */
 function rest(before: AlertState | null, now: EpochMs): AlertState | null {
   if (before === null || before.resolvedAt === null || now - before.resolvedAt > resolvedKeptMs) return null
   return before.phase === 'resolved' ? before : { ...before, phase: 'resolved', since: before.resolvedAt }

@@ -40,14 +40,14 @@ export const applicationFields = {
     kind: seconds(3600, 3650 * day),
     flag: '--retention <DURATION>',
     description:
-      "How long its messages and their attempts are kept, shorter or longer than the server's `retention`, which holds by default.",
+      "Time for which its messages and their attempts are kept, shorter or longer than the server's `retention`, which holds by default.",
     help: "how long its messages and their attempts are kept (default: the server's retention)",
   },
   deadRetentionSeconds: {
     kind: seconds(3600, 3650 * day),
     flag: '--dead-retention <DURATION>',
     description:
-      "How long its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default.",
+      "Time for which its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default.",
     help: "how long its dead letters are kept (default: the server's deadRetention)",
   },
   region: {

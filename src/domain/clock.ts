@@ -7,9 +7,9 @@ export type SteadyMs = number
 /**
  * All the time Sluice knows, handed in so that a test can run a million virtual seconds.
  *
- * Two clocks, because they answer different questions. What is written down (due times, leases, history) is in epoch
- * milliseconds and only a store reads or compares it. What an engine measures while it runs (tokens, holds, deadlines,
- * its own lease) is steady, so a clock that jumps an hour can neither flood an endpoint nor freeze a lane.
+ * Two clocks, because they answer different questions. Stored times (due times, leases, history) are in epoch
+ * milliseconds and only a store reads or compares them. Times that an engine measures while it runs (tokens, holds, deadlines,
+ * its own lease) are steady, so a clock that jumps an hour can neither flood an endpoint nor freeze a lane.
  */
 export interface Clock {
   now(): EpochMs

@@ -21,7 +21,7 @@ export function metricsServer(metrics: Pick<MetricsPage, 'write'>, onBug: (error
 
   /** Never rejects. */
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A scrape has no body. One that is sent is not kept.
+    // A scrape has no body. A body that comes is not kept.
     request.resume()
     if (request.url === pingPath) return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
     const { status, type, text, ...headers } = await answerTo(request)

@@ -138,7 +138,7 @@ function announced({ headers }: FastifyRequest, limit: number): number {
 
 /** Smaller answers fit into what every connection holds anyway. */
 const smallAnswerBytes = 64 * 1024
-/** A stream has two parts in memory: one that the socket has not taken yet, and the next. */
+/** A stream has two parts in memory: the part that the socket has not taken yet, and the next. */
 const streamBytes = 512 * 1024
 
 /**

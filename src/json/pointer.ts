@@ -116,7 +116,7 @@ function elementOf(body: Buffer, array: number, step: string): number | undefine
   return at
 }
 
-/** The byte behind the value that begins at `at`. What lies within a container is only counted through. */
+/** The byte behind the value that begins at `at`. The content of a container is only counted through. */
 function afterValue(body: Buffer, at: number): number {
   if (body[at] !== openBrace && body[at] !== openBracket) return afterScalar(body, at)
   let depth = 0

@@ -27,7 +27,7 @@ export async function sendNotices(
   if (notices.length === 0) return { more: false, published: 0 }
   await receivers?.synchronize()
   const subscriptions = await store.subscriptions(managementApplication)
-  // There are no notices about operational webhooks: one that fails would make another with every failure.
+  // There are no notices about operational webhooks: each failure would make another notice.
   const wanted = subscriptions?.list.length ? notices.filter(({ app }) => app !== managementApplication) : []
   const complete = await withMessages(store, wanted)
   const publications =

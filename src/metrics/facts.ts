@@ -7,7 +7,7 @@ import type { Leader } from '../store/maintenance.ts'
 import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
 import type { QueueSurvey, WaitingFigures } from './queue-survey.ts'
 
-/** Facts are read again when they are older than this, and somebody asks. */
+/** Facts are read again when they are older than this, at the next question. */
 const freshMs = 5000
 /** A caller waits no longer than this for the store; it gets the facts of before. */
 const patienceMs = 2000

@@ -220,7 +220,7 @@ function guardedLookup(port: number, policy: AddressPolicy, resolve: Resolve): L
   }
 }
 
-/** All addresses of a name, every one of them permitted. One that is not refuses the name: a mixed set is an attack. */
+/** All addresses of a name, every one of them permitted. A forbidden address refuses the name: a mixed set is an attack. */
 async function addressesOf(
   name: string,
   port: number,

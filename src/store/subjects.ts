@@ -10,7 +10,7 @@ export interface Subjects {
   findSubjectIndex(app: number): Promise<SubjectIndexing | undefined>
   /** The messages under a hash by key, and those that are not indexed, in `[from, until)` behind `after`. */
   listSubjectMessages(app: number, hash: string, range: SubjectRange): Promise<SubjectMessage[]>
-  /** What erasing each of these messages takes, by key. Messages that are gone are left out. */
+  /** The cost of erasing each of these messages, by key. Messages that are gone are left out. */
   weighMessages(messages: readonly number[]): Promise<MessageWeight[]>
   /** The messages of which a delivery waits, or is still to be queued. */
   waitingAmong(messages: readonly number[]): Promise<number[]>

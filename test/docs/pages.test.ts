@@ -10,6 +10,14 @@ const pages = readPages()
 /** Pages that speak of today. A changelog and a decision also name things that are gone. */
 const current = pages.filter(({ path }) => path !== 'CHANGELOG.md' && !path.startsWith('docs/decisions/'))
 
+/** Words without a noun that acts, and sentences that begin with them. */
+const abstract =
+  /\b((?<!floods )nobody|somebody|whoever|whatever|anew|of late|for people|is told|are told|told of)\b|(?:^|[.!:|] |- |\*\*)(What|Who|One that|Whoever) (?!\S+[^.\n]*\?)(?!is new)\w+/gim
+
+/** The abstract words of a text, without its code. */
+const abstractIn = (text: string) =>
+  [...text.replace(/`[^`]*`/g, '``').matchAll(abstract)].map(([words]) => words.trim())
+
 describe('in every page', () => {
   test('links lead to a file, and to a heading in it', () => {
     const dead = pages.flatMap((page) => linksOf(page).flatMap((target) => problemOf(page, target)))
@@ -92,18 +100,36 @@ describe('in every page', () => {
   })
 
   test('the words are plain', () => {
-    const abstract =
-      /\b((?<!floods )nobody|somebody|whoever|whatever|anew|of late|for people|is told|are told|told of)\b|(?:^|[.!:|] |- |\*\*)(What|Who|One that|Whoever) (?!\S+[^.\n]*\?)(?!is new)\w+/gim
     const found = pages.flatMap(({ path, prose }) =>
-      [
-        ...prose
-          .replace(/^#.*$/gm, '')
-          .replace(/`[^`]*`/g, '``')
-          .matchAll(abstract),
-      ].map(([words]) => `${path}: ${words.trim()}`),
+      abstractIn(prose.replace(/^#.*$/gm, '')).map((words) => `${path}: ${words}`),
     )
     assert.deepEqual(found, [])
   })
+})
+
+test('the words of the API are plain', () => {
+  const text = readFileSync(join(root, 'docs/openapi.json'), 'utf8')
+  const sentences = [...text.matchAll(/"(?:description|summary)": ("(?:[^"\\]|\\.)*")/g)].map(([, json = '""']) => json)
+  assert.ok(sentences.length > 1000)
+  assert.deepEqual(
+    sentences.flatMap((json) => abstractIn(JSON.parse(json) as string)),
+    [],
+  )
+})
+
+test('the words of comments are plain', () => {
+  const files = globSync('{src,ui/src,edge/src,receiver/src,bench,scripts}/**/*.{ts,tsx}', { cwd: root })
+  const found = files.flatMap((file) => {
+    const comments = readFileSync(join(root, file), 'utf8').match(/^ *(\/\*\*|\*|\/\/) .*$/gm) ?? []
+    // A sentence may go on in the next line, so only words within a line, and its begin behind the mark, are looked at.
+    return comments.flatMap((line) =>
+      abstractIn(line.replace(/^ *(\/\*\*|\*|\/\/) /, ''))
+        // "Never throws, whatever arrives" is plain where no user reads it.
+        .filter((words) => !/^whatever/i.test(words))
+        .map((words) => `${file}: ${words}`),
+    )
+  })
+  assert.deepEqual(found, [])
 })
 
 test('every page is linked from another', () => {

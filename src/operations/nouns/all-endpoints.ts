@@ -23,7 +23,7 @@ const Query = Type.Object({
   app: optional(Type.String({ maxLength: 256 }), 'Only endpoints of this application.'),
   search: optional(
     Type.String({ maxLength: 256 }),
-    'Only endpoints whose id, uid, URL or description contains this text, whatever its case. With the sort by creation only.',
+    'Only endpoints whose id, uid, URL or description contains this text in any case. With the sort by creation only.',
   ),
   sort: optional(
     Type.Enum([...sorts]),

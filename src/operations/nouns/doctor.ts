@@ -39,7 +39,7 @@ export const doctor = {
       id: 'v1.doctor.get',
       summary: 'Examine the whole system',
       description:
-        'Looks at the store, the workers and the endpoints that are worst off. 200 whatever it finds; `waiting` is null when the store is down. Requests that come at the same time share one examination.',
+        'Looks at the store, the workers and the endpoints that are worst off. 200 with any findings; `waiting` is null when the store is down. Requests that come at the same time share one examination.',
       answers: { 200: DoctorOut },
       handle: async (_call, { doctor }) => {
         const { at, ...found } = await doctor.examine()

@@ -85,7 +85,7 @@ export const LaneOut = Type.Object({
   failingSince: nullable(instant('Since when it has failed without one success (last stored).')),
   slowedTo: nullable(Type.Number({ description: 'Attempts per second while the rate returns to normal.' })),
   region: text('Region whose workers may own the lane.'),
-  workersAlive: whole('Workers alive, whatever their regions.'),
+  workersAlive: whole('Living workers of all regions.'),
   workersServing: whole('Workers alive that serve the region.'),
   waiting: Waiting,
   oldestSince: nullable(instant('Since when the oldest of the counted deliveries has been waiting.')),

@@ -264,7 +264,7 @@ function inTraceOf({ headers: { traceparent, tracestate } }: Incoming, envelope:
   return trace === null ? envelope : { ...envelope, trace }
 }
 
-/** The answer to a publish. One that only repeats an earlier message says so. */
+/** The answer to a publish. It says when the publish only repeats an earlier message. */
 function answered(accepted: Accepted | undefined, body: Buffer): Reply<202, Buffer> {
   return new Reply(202, body, accepted?.state === 'repeated' ? replayed : {})
 }

@@ -148,7 +148,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         ],
         "minimum": 3600,
         "maximum": 315360000,
-        "description": "How long its messages and their attempts are kept, shorter or longer than the server's `retention`, which holds by default."
+        "description": "Time for which its messages and their attempts are kept, shorter or longer than the server's `retention`, which holds by default."
       },
       "deadRetentionSeconds": {
         "type": [
@@ -157,7 +157,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         ],
         "minimum": 3600,
         "maximum": 315360000,
-        "description": "How long its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default."
+        "description": "Time for which its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default."
       },
       "region": {
         "type": [

@@ -123,7 +123,7 @@ function Charts({ title, children }: { title: string; children: ComponentChildre
   )
 }
 
-/** The whole server: what comes in and goes out, and how long it takes. */
+/** The whole server: events, deliveries and waits over time. */
 export function ServerCharts({ history }: { history: HistoryOut }) {
   return (
     <Charts title="Traffic">

@@ -46,7 +46,7 @@ const stages = {
   flight: ['in_flight', 'crowded'],
 } as const
 
-/** An endpoint's lane as one picture: what waits, the limits it passes, and what is under way. */
+/** An endpoint's lane as one picture: waiting deliveries, the limits that they pass, and attempts under way. */
 export function LanePicture({ lane, why }: { lane: LaneOut; why: EndpointWhyOut }) {
   const reasons = new Set(why.blockers.map(({ reason }) => reason))
   const stopped = (stage: keyof typeof stages) => stages[stage].some((reason) => reasons.has(reason))

@@ -254,7 +254,7 @@ const statusLabels = {
   canceled: 'Canceled',
 } as const
 
-/** One attempt: what was sent, what came back, and where the time went. */
+/** One attempt: its request, its answer, and its times. */
 function AttemptDialog({
   attempt,
   payload,

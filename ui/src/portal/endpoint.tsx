@@ -242,7 +242,7 @@ function Activity({ at, live, waiting }: ActivityProps) {
 }
 
 function Settings({ endpoint, at, onChange }: { endpoint: EndpointOut; at: EndpointPath; onChange(): Promise<void> }) {
-  // As they were when the form was shown: what is being written stays.
+  // As they were when the form was shown: the text of the user stays.
   const [known] = useState(endpoint)
   const credentials = <Credentials endpoint={endpoint} at={at} onChange={onChange} />
   if (!mayManage()) {

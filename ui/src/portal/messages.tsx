@@ -191,7 +191,7 @@ function MessageState({ deliveries }: { deliveries: MessageOut['deliveries'] }) 
   return <Pill state="canceled" label={canceled > 0 ? 'Canceled' : 'No endpoint'} />
 }
 
-/** One message: what was sent, and how each attempt went. */
+/** One message: its payload, and the result of each attempt. */
 export function MessagePage({ params }: { params: Params }) {
   const at = { app_id: ownApp(), msg_id: params.message ?? '' }
   return <MessageView at={at} up={[['Messages', '/portal/messages']]} endpointHref={(id) => `/portal/endpoint/${id}`} />
