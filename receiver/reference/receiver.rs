@@ -75,5 +75,6 @@ async fn main() -> std::io::Result<()> {
     let port = std::env::var("PORT").unwrap_or("9000".into());
     let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     // axum's own limit of a body is 2 MB.
-    axum::serve(listener, axum::Router::new().route("/", axum::routing::post(receive))).await
+    let routes = axum::Router::new().route("/", axum::routing::post(receive)).route("/webhooks", axum::routing::post(receive));
+    axum::serve(listener, routes).await
 }

@@ -114,9 +114,10 @@ export class Doctor {
   async #refusing(): Promise<SourceFacts[]> {
     const { store } = this.#parts
     const sources = await store.refusingSources(refusingMs, leastRefusals, sourcesListed)
-    return sources.map(({ id, appId, provider, refusedInRow, refusedCode, acceptedAt }) => ({
-      app: appId,
-      source: id,
+    const apps = await store.applicationRefs(sources.map(({ app }) => app))
+    return sources.map(({ app, id, uid, appId, provider, refusedInRow, refusedCode, acceptedAt }) => ({
+      app: apps.get(app)?.uid ?? appId,
+      source: uid ?? id,
       provider,
       refusedInRow,
       refusedCode: refusedCode ?? '',

@@ -63,7 +63,10 @@ export type NewSample = Omit<ArrivalSample, 'at'> & { readonly source: number }
 
 export interface RefusingSource extends ArrivalSums {
   readonly key: number
+  /** Its application's key. */
+  readonly app: number
   readonly id: string
+  readonly uid: string | null
   readonly name: string
   readonly provider: string
   /** Its application's id. */

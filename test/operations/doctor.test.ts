@@ -307,7 +307,7 @@ for (const dialect of dialects) {
       await s.store.noteArrivals([{ ...refused, refused: 1, refusedInRow: 1 }], [], 0)
       const { evidence, command, sentence } = only(await s.finds(['source_refuses']))
       assert.deepEqual(evidence, { refusedInRow: 5, refusedCode: 'wrong_signature', everAccepted: false })
-      assert.equal(command, `sluice source samples ${source.id} --app ${app.id}`)
+      assert.equal(command, 'sluice source samples repo --app acme')
       assert.match(sentence, /5 arrivals in a row/)
       await s.store.noteArrivals([{ ...refused, accepted: 1, refused: 0, refusedInRow: 0 }], [], 0)
       await s.finds([])

@@ -169,7 +169,7 @@ const selectSums = statement<ArrivalSums & { source: number }>(
 const selectRefusing = statement<RefusingSource>(
   'refusing-sources',
   ({ probe }) => `
-    select source.key, source.id, source.name, source.provider, ${sumsColumns},
+    select source.key, source.app, source.id, source.uid, source.name, source.provider, ${sumsColumns},
            (select id from application where application.key = source.app limit 1) as "appId"
       from (select * from source_arrivals
              where refused_in_row > 0 and refused_in_row >= cast(:refusals as bigint) and refused_at > :now - cast(:since as bigint)
