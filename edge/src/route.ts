@@ -124,7 +124,7 @@ function readRoute(name: string, env: Env, variable: unknown): Route {
     if (dedupe === 'kv' && env.DELIVERED === undefined) {
       throw new RangeError('field dedupe is kv, but the Worker has no KV namespace DELIVERED')
     }
-    const verifier = verifierOf(values, secrets)
+    const verifier = verifierOf(name, values, secrets)
     return { ...common, mode, verifier, dedupe, rememberMs: ms('rememberSeconds'), maxIds: field('maxIds') }
   }
   const storing: Storing = {
@@ -136,7 +136,7 @@ function readRoute(name: string, env: Env, variable: unknown): Route {
   }
   if (mode === 'coalesce') {
     const windowMs = ms('windowSeconds')
-    const verifier = verifierOf(values, secrets)
+    const verifier = verifierOf(name, values, secrets)
     return { ...common, ...storing, mode, verifier, type: field('type'), key: field('key'), windowMs }
   }
   if (new URL(common.to).search !== '')
@@ -165,8 +165,8 @@ function secretsOf(env: Env, name: string): string[] {
   return typeof value === 'string' ? value.split(/\r?\n/).filter((secret) => secret.trim() !== '') : []
 }
 
-function verifierOf(values: Readonly<Record<string, unknown>>, secret: readonly string[]): Verifier {
-  if (secret.length === 0) throw new RangeError('its secret is missing; set it with wrangler secret put SECRET_<route>')
+function verifierOf(name: string, values: Readonly<Record<string, unknown>>, secret: readonly string[]): Verifier {
+  if (secret.length === 0) throw new RangeError(`its secret is missing; set it with wrangler secret put SECRET_${name}`)
   return openVerifier({
     secret,
     profile: values.profile as SignatureProfile,

@@ -119,6 +119,9 @@ describe('ingress', { skip }, () => {
     })
 
     await t.test('and answers as the provider expects', async () => {
+      sluice.behave('/ingress/src_2', () => ({ status: 202, body: '{"id":"msg_1"}' }))
+      const taken = await edge.send('/slack', fromSlack('{"type": "event_callback", "event_id": "Ev0"}'))
+      assert.deepEqual([taken.status, taken.body, taken.headers['sluice-edge']], [200, '', 'forwarded'])
       sluice.behave('/ingress/src_2', () => ({ status: 500 }))
       const reply = await edge.send('/slack', fromSlack('{"type": "event_callback", "event_id": "Ev1"}'))
       assert.deepEqual([reply.status, reply.body], [200, ''])

@@ -176,6 +176,8 @@ describe('every provider', { skip }, () => {
     assert.equal(await send('another'), 401)
     isDown = true
     assert.equal(await send('one'), 503)
+    const { body } = await edge.send('/jwt', json({ authorization: `Bearer ${await tokenOf('one')}` }))
+    assert.doesNotMatch(body, /127\.0\.0\.1/, "the sender does not learn the operator's URL")
     isDown = false
     assert.equal(await send('one'), 200)
     assert.equal(sluice.arrivals.length, 2)
