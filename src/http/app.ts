@@ -63,14 +63,14 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   app.decorateRequest('call', null)
   app.register(async (open) => {
     // Bodies from senders without a key: those of sources.
-    boundUploads(open, context.clock, context.bodyLimitBytes, context.limits)
+    boundUploads(open, context.clock, context.bodyLimitBytes, context.limits, 'answered')
     acceptBodies(open, 'any', context.scanner, context.clock)
     for (const route of routes) if (route.need === 'open') register(open, route, parts)
   })
   app.register(async (closed) => {
     guard(closed, context.store, parts.auth)
     limitRates(closed, context.clock, context.limits)
-    boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
+    boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits, 'read')
     for (const kind of bodyKinds) {
       closed.register(async (scope) => {
         acceptBodies(scope, kind, context.scanner, context.clock)

@@ -71,15 +71,19 @@ interface Mark {
 
 /**
  * Bounds request bodies that are still arriving: their bytes, for each client and in all, and the pace they arrive at. A
- * body counts with its announced length, so that the bound holds before the bytes are in memory.
+ * body counts with its announced length, so that the bound holds before the bytes are in memory. A body that is held until
+ * its answer counts until then: a source may have to wait for the keys of its sender.
  */
 export function boundUploads(
   scope: FastifyInstance,
   clock: Clock,
   bodyLimitBytes: number,
   limits: Pick<HttpLimits, 'maxUploadPerClient' | 'maxUpload' | 'uploadPace'>,
+  heldUntil: 'read' | 'answered',
 ): void {
   const shares = new Shares({ perClient: limits.maxUploadPerClient, total: limits.maxUpload })
+  /** Gives the bytes of a body back that is held until its answer. */
+  const held = new WeakMap<FastifyRequest, () => void>()
   /** The upload with the oldest window comes first. */
   const uploads = new Map<FastifyRequest, Mark>()
   let cancelSweep: (() => void) | undefined
@@ -97,8 +101,17 @@ export function boundUploads(
       const message = 'Too many request bodies of this client are under way (maxUploadPerClient, maxUpload).'
       return done(new AppError('rate_limited', message, [], { retryAfterSeconds: 1 }))
     }
+    if (heldUntil === 'answered') {
+      held.set(request, release)
+      return done()
+    }
     request.raw.once('end', release)
     request.raw.once('close', release)
+    done()
+  })
+  // Every request gets an answer, also one whose client has hung up.
+  scope.addHook('onSend', (request, _reply, _payload, done) => {
+    held.get(request)?.()
     done()
   })
   scope.addHook('preValidation', (request, _reply, done) => {

@@ -193,6 +193,40 @@ describe('a source that cannot verify anything', () => {
   })
 })
 
+test('bodies that wait for the keys of their sender are bounded, and other senders take no notice', async (t) => {
+  const [began, keys] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const fetchKeys = async () => {
+    began.resolve()
+    await keys.promise
+    throw new Error('down')
+  }
+  const { api, made, makeSource, send, statuses } = await begin(t, { maxUploadPerClient: 4_000_000 }, { fetchKeys })
+  await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+  const { path } = await makeSource('shop', { provider: 'jwt', settings: { jwksUrl: 'https://keys.example/jwks' } })
+  const other = await makeSource('shop')
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const token = `${part({ alg: 'RS256', kid: 'forged' })}.${part({})}.${'A'.repeat(4)}`
+  const forge = () =>
+    api.ask('POST', path, Buffer.alloc(1_000_000), { authorization: token, 'x-forwarded-for': attacker })
+  const waiting = times(4, forge)
+  await began.promise
+  // The first four are read and wait. All others are answered at once, unread, before a later request is stored.
+  let early = 0
+  const more = times(40, async () => {
+    const answer = await forge()
+    early++
+    return answer
+  })
+  assert.equal((await send(other.path, stranger, { body: Buffer.alloc(1_000_000) })).status, 202)
+  assert.equal((await send(other.path, stranger)).status, 202)
+  const answered = early
+  keys.resolve()
+  assert.deepEqual(new Set(await statuses(waiting)), new Set([503]))
+  assert.deepEqual([answered, new Set(await statuses(more))], [40, new Set([429])])
+  // The bytes are given back with the answer.
+  assert.equal((await send(other.path, attacker, { body: Buffer.alloc(1_000_000) })).status, 202)
+})
+
 describe('a source of an application that has no room', () => {
   const roomy = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9, commitDelayMs: 5000 }
 
