@@ -50,6 +50,13 @@ export const applicationFields = {
       "Time for which its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default.",
     help: "how long its dead letters are kept (default: the server's deadRetention)",
   },
+  payloadRetentionSeconds: {
+    kind: seconds(3600, 3650 * day),
+    flag: '--payload-retention <DURATION>',
+    description:
+      'How long payloads are kept, from the instant at which the message is first due; then they are erased, and deliveries that have not succeeded are cancelled. The message and its attempts stay. As long as the message by default; a message can ask for less. It holds for messages published from then on.',
+    help: 'how long payloads are kept, if shorter than the messages',
+  },
   region: {
     kind: name(128),
     flag: '--region <NAME>',

@@ -60,7 +60,7 @@ function endpointNamed(matcher: Matcher, ref: string): number {
 
 /** A message for all endpoints that match, before their filters and shapes are applied. */
 export function plainPublication(
-  { app, version, matcher, dedupeMs, eraseDelivered }: AppSubscriptions,
+  { app, version, matcher, dedupeMs, eraseDelivered, payloadForMs }: AppSubscriptions,
   { envelope, body }: Item,
   request: Once | null,
 ): Publication {
@@ -82,7 +82,7 @@ export function plainPublication(
     trace,
     ...(arrivedHeaders && { arrivedHeaders }),
     body,
-    payloadForMs: envelope.payloadForMs ?? null,
+    payloadForMs: sooner(envelope.payloadForMs ?? null, payloadForMs),
     ...(eraseDelivered && { eraseDelivered }),
     expiresInMs: envelope.expiresInMs ?? null,
     orderingKey: envelope.orderingKey ?? null,
@@ -90,6 +90,10 @@ export function plainPublication(
     ...(named !== undefined && { special: [{ endpoint: named, direct: true }] }),
     once: onceOf(request, dedupe, arrival),
   }
+}
+
+function sooner(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.min(a, b)
 }
 
 function onceOf(...hashes: readonly (Once | null)[]): readonly Once[] {

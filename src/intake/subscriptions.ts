@@ -24,6 +24,8 @@ export interface AppSubscriptions {
   readonly dedupeMs: number | null
   /** Whether bodies are erased once all deliveries of a message have succeeded. */
   readonly eraseDelivered: boolean
+  /** How long bodies are kept; null for as long as the messages. */
+  readonly payloadForMs: number | null
   /** Finds the data subjects of messages; undefined when the application names no pointers. */
   readonly subjects: SubjectIndex | undefined
 }
@@ -121,7 +123,7 @@ export function onlyEndpoint(
 /** Indexes the stored subscriptions of an application. */
 export function appSubscriptions(
   app: number,
-  { version, list, dedupeSeconds, eraseDelivered = false, subjects }: Subscriptions,
+  { version, list, dedupeSeconds, eraseDelivered = false, payloadForMs, subjects }: Subscriptions,
   readAt: SteadyMs,
 ): AppSubscriptions {
   return {
@@ -133,6 +135,7 @@ export function appSubscriptions(
     readAt,
     dedupeMs: dedupeSeconds === null ? null : dedupeSeconds * 1000,
     eraseDelivered,
+    payloadForMs: payloadForMs ?? null,
     subjects: subjects && new SubjectIndex(subjects),
   }
 }

@@ -91,6 +91,8 @@ export interface Subscriptions {
   readonly dedupeSeconds: number | null
   /** The application erases bodies once all deliveries of a message have succeeded. */
   readonly eraseDelivered?: boolean
+  /** How long the application keeps bodies; absent when it keeps them as long as the messages. */
+  readonly payloadForMs?: number
   /** How messages are indexed by their data subjects; absent when the application names no pointers. */
   readonly subjects?: SubjectRules
 }

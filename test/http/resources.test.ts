@@ -29,6 +29,7 @@ describe('applications', () => {
       deadRetentionSeconds: null,
       region: null,
       eraseDelivered: null,
+      payloadRetentionSeconds: null,
       subjectPointers: null,
     }
     assert.deepEqual(rest, { ...given, ...unset, dedupeSeconds: null, signatureHeaders: null })

@@ -151,6 +151,31 @@ test('a schedule with @after runs that long after the last delivery of its run b
   assert.deepEqual(place.troubles, [])
 })
 
+test('payloads of an application end before their messages, and those of a message that asks for it sooner', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  const endpoint = await store.createEndpoint(app, { ...plainEndpoint, paused: true })
+  const publisher = new Publisher({ store, clock })
+  const publish = async (payloadForMs: number | null) => {
+    const envelope = { eventType: 'x.y', eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
+    const published = publisher.publish('acme', { ...envelope, payloadForMs }, Buffer.from('{"n":1}'))
+    await clock.advance(1)
+    return (await published).id
+  }
+  const before = await publish(null)
+  await store.updateApplication(app, { settings: { payloadRetentionSeconds: 7200 } })
+  const ids = [await publish(null), await publish(3 * hour), await publish(hour)]
+  place.lead('anna')
+  const bytes = () => Promise.all(ids.map(async (id) => (await store.findMessage(app, id))?.body.length))
+  await clock.advance(hour + minute)
+  assert.deepEqual(await bytes(), [7, 7, 0])
+  await clock.advance(hour)
+  assert.deepEqual(await bytes(), [0, 0, 0])
+  assert.equal((await store.findMessage(app, before))?.body.length, 7, 'it was published before')
+  assert.equal((await store.counts()).pending, 1, `what waited for ${endpoint.id} was cancelled`)
+  assert.deepEqual(place.troubles, [])
+})
+
 test('where an application asks for it, payloads go once all deliveries have succeeded, and no sooner', async (t) => {
   const place = await Place.open(t)
   const { clock, store, app } = place

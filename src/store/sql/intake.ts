@@ -20,6 +20,8 @@ interface VersionRow {
   readonly version: number
   readonly dedupe_s: number | null
   readonly erase_delivered: unknown
+  /** A number, or its text on Postgres. */
+  readonly payload_s: unknown
   readonly subject_pointers: string | null
   readonly subject_secret: string | null
   /** Null for an application without endpoints. */
@@ -32,6 +34,7 @@ type Row = VersionRow | (Omit<VersionRow, 'key'> & SubscriptionRow)
 const selectSubscriptions = statement<Row>(
   'subscriptions',
   `select a.version, a.dedupe_s, coalesce(a.settings, '{}') ->> 'eraseDelivered' as erase_delivered,
+          coalesce(a.settings, '{}') ->> 'payloadRetentionSeconds' as payload_s,
           coalesce(a.settings, '{}') ->> 'subjectPointers' as subject_pointers,
           (select secret from subject_key where app = a.key) as subject_secret,
           e.key, e.id, e.uid, e.event_types, e.channels, e.disabled, e.flow,
@@ -110,7 +113,8 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       // JSON's true is 1 on SQLite, and text on Postgres.
       const eraseDelivered = erase === 1 || erase === 'true'
       const subjects = subjectRules(first.subject_pointers, first.subject_secret, app, port.context)
-      return { version, list, dedupeSeconds, eraseDelivered, ...(subjects && { subjects }) }
+      const payload = first.payload_s === null ? {} : { payloadForMs: Number(first.payload_s) * 1000 }
+      return { version, list, dedupeSeconds, eraseDelivered, ...payload, ...(subjects && { subjects }) }
     },
 
     *surveyWaiting(after, limit, lateMs = 0, oneQueue = false) {

@@ -284,6 +284,15 @@ export function retention(open: Open): void {
     assert.deepEqual(await dueEnds(world), [{ message: key, isOver: true }])
   })
 
+  test('an application says how long its payloads are kept', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const keptFor = async () => (await world.store.subscriptions(app.key))?.payloadForMs
+    assert.equal(await keptFor(), undefined)
+    await world.store.updateApplication(app.key, { settings: { payloadRetentionSeconds: 7200 } })
+    assert.equal(await keptFor(), 7_200_000)
+  })
+
   test('an application says whether its payloads are erased once delivered', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()

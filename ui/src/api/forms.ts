@@ -159,6 +159,15 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maximum": 315360000,
         "description": "Time for which its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default."
       },
+      "payloadRetentionSeconds": {
+        "type": [
+          "integer",
+          "null"
+        ],
+        "minimum": 3600,
+        "maximum": 315360000,
+        "description": "How long payloads are kept, from the instant at which the message is first due; then they are erased, and deliveries that have not succeeded are cancelled. The message and its attempts stay. As long as the message by default; a message can ask for less. It holds for messages published from then on."
+      },
       "region": {
         "type": [
           "string",
