@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { AppError } from '../../src/domain/app-error.ts'
 import { depthLimit, keyLimit, Scanner } from '../../src/json/scan.ts'
+import { anyCharacter } from '../any-character.ts'
 
 const scanner = new Scanner(0x5eed)
 
@@ -166,7 +167,7 @@ describe('for any input', () => {
         fc.oneof(
           fc.json(),
           mutated,
-          fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()),
+          fc.string({ unit: anyCharacter }).filter((text) => text.isWellFormed()),
         ),
         (text) => {
           const said = scan(text)
