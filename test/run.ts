@@ -5,6 +5,7 @@ import { availableParallelism, freemem, tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
+import { buildUi } from '../scripts/build-ui.ts'
 import { costVariable, processorSeconds } from './preload.ts'
 import { bundleProgram, databaseTemplateVariable, fileTemplateVariable, programVariable } from './prepared.ts'
 import { openPostgresServer, sharedServerVariable } from './store/postgres-server.ts'
@@ -28,10 +29,15 @@ const cores = availableParallelism()
 /** The files that take longest. They begin first, so that no core waits for one of them at the end. */
 const longFiles = [
   'simulation/simulation.test.ts',
-  'store/postgres.test.ts',
-  'cli/drain.test.ts',
+  'package/package.test.ts',
   'e2e/order.test.ts',
   'e2e/fleet.test.ts',
+  'browser/portal.test.ts',
+  'http/fuzz.test.ts',
+  'browser/dashboard-pages.test.ts',
+  'store/postgres.test.ts',
+  'cli/drain.test.ts',
+  'docs/backup-load.test.ts',
   'e2e/kill-while-publishing.test.ts',
 ]
 /** Folders whose tests start processes and wait for them, and then the rest of those that only compute. */
@@ -51,6 +57,9 @@ const slowFolders = [
 /** Left out of the fast run beside the slow folders: many requests, or real servers. */
 const slowFiles =
   /docs\/(walkthrough|backup)|deploy\/|receiver\/(reference|once|runtimes|kills)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)|operations\/doctor\.test/
+
+/** Tests that build the pages, where they are not built. */
+const usesPages = /^(browser|deploy|package|ui)\//
 
 /** The hang guard of one test. It is no limit: the slowest test takes a tenth of it on a busy machine. */
 const hangMs = 20 * 60_000
@@ -93,6 +102,8 @@ process.env.TMPDIR = temporary
 // The tests start hundreds of processes. Compiling each file once halves the cost of a start.
 const cache = join(folder, '../node_modules/.cache/sluice-tests')
 process.env.NODE_COMPILE_CACHE = cache
+// Two processes of tests that build the pages at once take files away from each other.
+if (found.some((file) => usesPages.test(file))) await buildUi()
 const isPrepared = wanted.length === 0 || flags.has('--prepared')
 const compiled = isPrepared ? Promise.all([compileBundle(), compileSources()]) : undefined
 const busy = flags.has('--noisy') ? Array.from({ length: 2 * cores }, busyLoop) : []
