@@ -274,7 +274,7 @@ export const noWorker = blocker('no_worker', 'No worker is alive: start `sluice 
 function noWorkerIn(region: string): Blocker {
   return blocker(
     'no_worker_in_region',
-    `No worker serves the region ${region}: start \`sluice worker --region ${region}\`, or a worker without --region.`,
+    `No worker serves the region ${region}: start \`sluice worker --region ${region}\`; on SQLite, restart \`sluice serve\` without --region.`,
   )
 }
 const openedByHand = blocker(

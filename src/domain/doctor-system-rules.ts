@@ -234,7 +234,7 @@ export const systemRules: readonly Rule[] = [
     severity: 'critical',
     meaning: 'Deliveries wait for endpoints of a region that no living worker serves.',
     remedy:
-      'Start a worker with that region, or one without `--region`. On SQLite one process owns the file: restart it with the region in its list.',
+      'Start a worker with that region, or one without `--region`. On SQLite one process owns the file: restart it without `--region`, or with the region in its list.',
     find: ({ endpoints, dialect }, _limits, { explained }) => {
       const waiting = endpoints.filter((each) => !explained.has(each) && each.reason === 'no_worker_in_region')
       for (const each of waiting) explained.add(each)
@@ -244,7 +244,8 @@ export const systemRules: readonly Rule[] = [
         return {
           sentence: `No worker serves the region ${region}: ${exact}${count(sum, 'delivery waits', 'deliveries wait')} for ${count(some.length, 'endpoint')} of it.`,
           evidence: { region, waiting: sum, endpoints: some.length },
-          command: `sluice ${dialect === 'sqlite' ? 'serve' : 'worker'} --region ${region}`,
+          // A second process cannot own a SQLite file, and a list of regions would leave out others.
+          command: dialect === 'sqlite' ? 'sluice serve' : `sluice worker --region ${region}`,
         }
       })
     },

@@ -216,7 +216,7 @@ for (const dialect of dialects) {
       await s.publish(2)
       const { severity, evidence, command } = only(await s.finds(['region_without_worker']))
       assert.deepEqual([severity, evidence.region, evidence.waiting, evidence.endpoints], ['critical', 'eu', 4, 2])
-      assert.equal(command, `sluice ${dialect === 'sqlite' ? 'serve' : 'worker'} --region eu`)
+      assert.equal(command, dialect === 'sqlite' ? 'sluice serve' : 'sluice worker --region eu')
       const why = await s.ask('GET', '/app/acme/endpoint/one/why')
       assert.equal((why as { reason: string }).reason, 'no_worker_in_region')
       await s.ask('PATCH', '/app/acme/endpoint/one', { region: 'us' })
