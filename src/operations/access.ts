@@ -90,6 +90,11 @@ export function mayCall(caller: Caller, need: Need, withinApp: boolean): boolean
   return held.has('admin') || held.has(scope)
 }
 
+/** Whether the caller sees the data of a task that erases a person: its report is for administrators. */
+export function seesErasures(caller: Caller | null): boolean {
+  return caller !== null && mayCall(caller, eraseSubjects, true)
+}
+
 /** Why a caller may not call a route, as a sentence. */
 export function refusalOf(caller: Caller, { scope, portal }: Need): string {
   const { scopes: held, capabilities: granted, app, signInLink } = caller

@@ -8,7 +8,7 @@ import type { Facts, Standing } from '../metrics/facts.ts'
 import type { LiveCounts, ReadCounts } from '../metrics/live-counts.ts'
 import type { RecentAttempts } from '../metrics/recent-attempts.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
-import type { Caller } from './access.ts'
+import { type Caller, seesErasures } from './access.ts'
 import type { Authenticator } from './auth.ts'
 import type { Explainer, KnownLane } from './explainer.ts'
 import { AttemptFeed, EndpointFeed, type NamedAttempt } from './live-attempts.ts'
@@ -49,7 +49,7 @@ export interface LiveOut {
   overview(overview: Overview): unknown
   attempt(attempt: NamedAttempt): unknown
   lane(endpoint: Endpoint, lane: KnownLane): unknown
-  task(task: Task): unknown
+  task(task: Task, caller: Caller): unknown
 }
 
 export interface LiveParts extends LiveSources {
@@ -306,11 +306,13 @@ export class Live {
   }
 
   #showTask(task: Task, readers: readonly Following[]): void {
-    const frame = this.#frame('task', this.#out.task(task))
+    const frames = new Map<boolean, Frame>()
     for (const reader of readers) {
-      if (seesTasks(reader) && (appOf(reader) === null || appOf(reader) === task.app)) {
-        reader.stream.show(`task ${task.id}`, frame)
-      }
+      if (!seesTasks(reader) || (appOf(reader) !== null && appOf(reader) !== task.app)) continue
+      const isWhole = seesErasures(reader.caller)
+      const frame = frames.get(isWhole) ?? this.#frame('task', this.#out.task(task, reader.caller))
+      frames.set(isWhole, frame)
+      reader.stream.show(`task ${task.id}`, frame)
     }
   }
 

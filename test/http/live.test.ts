@@ -240,6 +240,33 @@ describe('the live stream', () => {
     assert.equal(calls, 1)
   })
 
+  test('shows the data of an erasure to administrators alone', async () => {
+    const clock = new VirtualClock()
+    const { context } = await openApi({ clock })
+    const input = { hash: 'h', waiting: 'cancel', requestedBy: 'key_1', address: '' } as const
+    const task = { app: null, work: { type: 'subject.erase', input }, data: { scanned: 7 } } as const
+    await context.store.createTask(task)
+    const { live } = partsOf(context)
+    const reading = { ...fixedCaller, id: 'key_2', scopes: new Set(['read']) }
+    const texts = await Promise.all(
+      [fixedCaller, reading].map(async (caller) => {
+        const stream = live.open({ caller, endpoint: null, lastEventId: undefined, recheck: async () => {} })
+        let text = ''
+        stream.on('data', (chunk) => {
+          text += chunk
+        })
+        await clock.advance(1)
+        await eventually('the task', () => text.includes('event: task'))
+        stream.destroy()
+        return text
+      }),
+    )
+    assert.deepEqual(
+      texts.map((text) => /"data":({.*?})/.exec(text)?.[1]),
+      ['{"scanned":7}', '{}'],
+    )
+  })
+
   test('shows that the store does not answer, also before it ever did', async (t) => {
     const clock = new VirtualClock()
     const { context } = await openApi({ clock })

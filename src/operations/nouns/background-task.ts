@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
-import { admin, read, view } from '../access.ts'
+import { admin, type Caller, read, seesErasures, view } from '../access.ts'
 import { createdAt, id, iso, listOf, nullable, updatedAt, whole } from '../fields.ts'
 import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
@@ -44,7 +44,7 @@ export const BackgroundTaskOut = Type.Object({
     {
       additionalProperties: true,
       description:
-        'Counts while it runs: `scanned` of `total` looked at, or of `totalAtLeast`; `unfiltered` messages were too large for the filter. The result when the task has ended.',
+        'Counts while it runs: `scanned` of `total` looked at, or of `totalAtLeast`; `unfiltered` messages were too large for the filter. The result when the task has ended. Empty for an erasure of a person, unless the key has the scope `admin`.',
     },
   ),
 })
@@ -53,8 +53,9 @@ export function toStartedOut({ id, status, work, updatedAt }: Task): Out<typeof 
   return { id, status: svixStatus(status), task: work.type, updatedAt: iso(updatedAt) }
 }
 
-export function toTaskOut(task: Task): Out<typeof BackgroundTaskOut> {
-  const { status: state, work, createdAt, data } = task
+export function toTaskOut(task: Task, caller: Caller | null): Out<typeof BackgroundTaskOut> {
+  const { status: state, work, createdAt } = task
+  const data = work.type === 'subject.erase' && !seesErasures(caller) ? {} : task.data
   const perSecond = 'perSecond' in work.input ? (work.input.perSecond ?? null) : null
   return { ...toStartedOut(task), state, perSecond, createdAt: iso(createdAt), data }
 }
@@ -75,11 +76,11 @@ function commandRoute(command: TaskCommand, summary: string, description?: strin
     summary,
     ...(description && { description }),
     answers: { 200: BackgroundTaskOut },
-    handle: async ({ task: { id } }, { store }) => {
+    handle: async ({ task: { id }, request }, { store }) => {
       const task = await store.commandTask(id, command)
       if (task === undefined) throw noSuch('task', id)
       if (task === 'ended') throw new AppError('conflict', 'The task has ended.')
-      return toTaskOut(task)
+      return toTaskOut(task, request.caller)
     },
   })
 }
@@ -97,7 +98,7 @@ export const backgroundTasks = {
       summary: 'List background tasks',
       query: TaskQuery,
       answers: { 200: listOf(BackgroundTaskOut) },
-      handle: async ({ query }, { store, clock }) => {
+      handle: async ({ query, request }, { store, clock }) => {
         const { status, state, task: type, ...page } = query
         const list = await walk(clock, page, {
           read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
@@ -107,7 +108,7 @@ export const backgroundTasks = {
           write: ({ id }) => id,
           parse: (text) => decodeKey('qtask', text),
         })
-        return { ...list, data: list.data.map(({ row }) => toTaskOut(row)) }
+        return { ...list, data: list.data.map(({ row }) => toTaskOut(row, request.caller)) }
       },
     }),
     route({
@@ -117,7 +118,7 @@ export const backgroundTasks = {
       id: 'v1.background-task.get',
       summary: 'Get a background task',
       answers: { 200: BackgroundTaskOut },
-      handle: ({ task }) => toTaskOut(task),
+      handle: ({ task, request }) => toTaskOut(task, request.caller),
     }),
     route({
       method: 'GET',
@@ -127,7 +128,7 @@ export const backgroundTasks = {
       summary: 'Get a background task of an application',
       description: 'Keys and portal tokens of the application follow their replays with it.',
       answers: { 200: BackgroundTaskOut },
-      handle: ({ task }) => toTaskOut(task),
+      handle: ({ task, request }) => toTaskOut(task, request.caller),
     }),
     commandRoute(
       'pause',
