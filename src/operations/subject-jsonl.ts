@@ -3,9 +3,10 @@ import type { Application, Endpoint } from '../domain/endpoint.ts'
 import { Turns } from '../domain/turns.ts'
 import { withFields } from '../json/exact.ts'
 import type { SubjectSearch } from '../shaping/subject-search.ts'
+import type { Store } from '../store/store.ts'
 import { oneLine } from './dead-letter-jsonl.ts'
-import { statusesOfEach } from './nouns/attempt-list.ts'
-import { toAttemptOut } from './nouns/attempt-schema.ts'
+import { statusesOf } from './nouns/attempt-list.ts'
+import { shownStatus, statusTexts, toAttemptOut } from './nouns/attempt-schema.ts'
 import { toDeadOut } from './nouns/dead-letter-schema.ts'
 import { partsOf } from './page.ts'
 import type { Parts } from './parts.ts'
@@ -19,10 +20,8 @@ import { messagesAsBytes } from './payload.ts'
 const newLine = Buffer.from('\n')
 /** Messages that are looked up at once. */
 const messagesAtOnce = 20
-/** Deliveries of one message that get a line; its attempts have lines without a limit. */
-const deliveriesLimit = 1000
-
-const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
+/** Deliveries of one message that are looked up at once. */
+const deliveriesAtOnce = 500
 
 /** The lines for the messages behind `after`. */
 export async function* subjectLines(
@@ -55,35 +54,54 @@ async function* linesOfMessage(parts: Parts, app: Application, head: MessageSumm
   const [message] = await messagesAsBytes(store, [head], true)
   yield Buffer.concat([oneLine(withFields(message as Buffer, { type: 'message' })), newLine])
 
-  const [[found], [statuses]] = await Promise.all([
-    store.loadDestinations([head.key], deliveriesLimit),
-    statusesOfEach(store, clock, [head]),
-  ])
-  const briefs = await store.attemptBriefsOf(head.key)
-  const keys = new Set([...(found?.endpoints ?? []), ...briefs.map(({ endpoint }) => endpoint)])
-  const endpoints = new Map<number, Endpoint>()
-  for (const endpoint of await store.recallEndpoints([...keys])) endpoints.set(endpoint.key, endpoint)
-  for (const [i, key] of (found?.endpoints ?? []).entries()) {
-    const status = statuses?.[i]
-    yield line({
-      type: 'delivery',
-      msgId: head.id,
-      endpointId: endpoints.get(key)?.id ?? null,
-      url: endpoints.get(key)?.url ?? null,
-      status: status === undefined ? null : (statusTexts[status] ?? null),
-    })
+  const [found] = await store.loadDestinations([head.key], Number.MAX_SAFE_INTEGER)
+  const accepted = found?.endpoints ?? []
+  for (const keys of inSteps(accepted)) {
+    await turns.next()
+    const known = new Map((await statusesOf(store, head, keys)).map((facts) => [facts.row, facts]))
+    for (const key of keys) {
+      const facts = known.get(key)
+      yield line({
+        type: 'delivery',
+        msgId: head.id,
+        endpointId: facts?.endpoint.id ?? null,
+        url: facts?.endpoint.url ?? null,
+        status: facts === undefined ? null : statusTexts[shownStatus(facts, true)],
+      })
+    }
   }
+  const briefs = await store.attemptBriefsOf(head.key)
   for (const part of partsOf(briefs, ({ bytes }) => bytes)) {
     await turns.next()
+    const endpoints = await endpointsOf(store, part)
     for (const attempt of await store.loadAttempts(part)) {
       const endpoint = attempt && endpoints.get(attempt.endpoint)
       if (attempt && endpoint) yield line({ type: 'attempt', ...toAttemptOut(attempt, head, endpoint, true) })
     }
   }
-  for (const key of keys) {
-    const letter = await store.findDead(key, head.key)
-    if (letter) yield line({ type: 'dead_letter', ...toDeadOut(letter, head, endpoints.get(key), app.id) })
+  const tried = briefs.map(({ endpoint }) => endpoint)
+  for (const keys of inSteps([...new Set([...accepted, ...tried])])) {
+    await turns.next()
+    const dead = await store.deadAmong(keys.map((endpoint) => ({ endpoint, message: head.key })))
+    const endpoints = await endpointsOf(store, dead)
+    for (const { endpoint: key } of dead) {
+      const letter = await store.findDead(key, head.key)
+      if (letter) yield line({ type: 'dead_letter', ...toDeadOut(letter, head, endpoints.get(key), app.id) })
+    }
   }
+}
+
+function* inSteps(keys: readonly number[]): Generator<readonly number[]> {
+  for (let at = 0; at < keys.length; at += deliveriesAtOnce) yield keys.slice(at, at + deliveriesAtOnce)
+}
+
+/** The endpoints of deliveries by key, also deleted ones. */
+async function endpointsOf(
+  store: Store,
+  deliveries: readonly { readonly endpoint: number }[],
+): Promise<Map<number, Endpoint>> {
+  const keys = [...new Set(deliveries.map(({ endpoint }) => endpoint))]
+  return new Map((await store.recallEndpoints(keys)).map((endpoint) => [endpoint.key, endpoint]))
 }
 
 function line(value: object): Buffer {

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { encodeId, firstKeyAt } from '../../src/domain/ids.ts'
 import { deadReasons } from '../../src/domain/judge.ts'
 import { TaskRunner } from '../../src/engine/tasks.ts'
+import { oneLine } from '../../src/operations/dead-letter-jsonl.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { anyCharacter } from '../any-character.ts'
@@ -92,6 +93,15 @@ const bodies: [string, string, Buffer][] = [
 ]
 
 describe('dead letters that are exported and imported', () => {
+  test('take up one line each, and a payload without line breaks is not copied for it', () => {
+    const plain = Buffer.alloc(8, '{"a": 1}')
+    assert.equal(oneLine(plain).buffer, plain.buffer)
+    assert.equal(oneLine(plain.subarray(1, 4)).toString(), '"a"')
+    const broken = Buffer.from('{\r\n"a":\n1}\n')
+    assert.equal(oneLine(broken).toString(), '{  "a": 1} ')
+    assert.equal(broken.toString(), '{\r\n"a":\n1}\n', 'the payload itself stays')
+  })
+
   for (const [what, contentType, body] of bodies) {
     test(`come back with the same bytes: ${what}`, async () => {
       const s = await scene()

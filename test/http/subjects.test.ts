@@ -121,6 +121,29 @@ describe('a data subject', () => {
     assert.deepEqual([wrong.status, wrong.json.detail[0].loc], [422, ['body', 'after']])
   })
 
+  test('is exported with every delivery of a message that went to thousands of endpoints', async () => {
+    const api = await openAcme()
+    const app = await api.store.findApplication('acme')
+    assert(app !== undefined)
+    const { version = 0 } = (await api.store.subscriptions(app.key)) ?? {}
+    // Endpoints that were deleted long ago: the message is as wide as with any others.
+    const endpoints = Array.from({ length: 1001 }, (_, i) => 1_000_000 + i)
+    const none = { eventId: null, channels: null, delayMs: 0 }
+    const head = { app: app.key, version, eventType: 'x', contentType: 'application/json', ...none }
+    const body = Buffer.from(JSON.stringify({ user: { mail: person } }))
+    await api.store.publish([{ ...head, endpoints, body }])
+    const { text } = await api.ask('POST', '/app/acme/subject/export', { subject: person })
+    const kinds = Map.groupBy(linesOf(text), ({ type }) => type)
+    assert.deepEqual(
+      [...kinds].map(([type, { length }]) => [type, length]),
+      [
+        ['message', 1],
+        ['delivery', 1001],
+        ['end', 1],
+      ],
+    )
+  })
+
   test('is refused where the application names no pointers, and pointers must be pointers', async () => {
     const api = await openAcme(null)
     for (const what of ['erase', 'export']) {
@@ -175,6 +198,20 @@ describe('a data subject', () => {
       assert.ok((await api.ask(method, path, body, own)).status < 300)
       for (const key of others) assert.ok([403, 404].includes((await api.ask(method, path, body, key)).status), path)
     }
+    await ended(api, erasure.id)
+    const whole = await api.ask('GET', `/app/acme/background-task/${erasure.id}`, undefined, own)
+    assert.equal(whole.json.data.report.task, erasure.id)
+    for (const [key, path] of [
+      [others[0], `/api/v1/background-task/${erasure.id}`],
+      [others[0], `/app/acme/background-task/${erasure.id}`],
+      [others[3], `/app/acme/background-task/${erasure.id}`],
+    ] as const) {
+      const { status, json } = await api.ask('GET', path, undefined, key)
+      assert.deepEqual([status, json.state, json.data], [200, 'finished', {}], path)
+    }
+    const listed = await api.ask('GET', '/api/v1/background-task?task=subject.erase', undefined, others[0])
+    for (const { data } of listed.json.data) assert.deepEqual(data, {})
+    assert.equal(listed.json.data.length, 2)
     assert.equal((await api.ask('GET', `/app/b/erasure/${erasure.id}`)).status, 404)
     const { json: replay } = await api.ask('POST', '/app/acme/dead/replay', {})
     assert.equal((await api.ask('GET', `/app/acme/erasure/${replay.id}`)).status, 404)

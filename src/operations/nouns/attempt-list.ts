@@ -191,7 +191,11 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
 }
 
 /** The status of a message at each of these endpoints, also at deleted ones. */
-export async function statusesOf(store: Store, message: Message, keys: readonly number[]) {
+export async function statusesOf<M extends Pick<MessageSummary, 'key' | 'expunged'>>(
+  store: Store,
+  message: M,
+  keys: readonly number[],
+) {
   const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
   const [facts, endpoints] = await Promise.all([factsOf(store, deliveries), store.recallEndpoints(keys)])
   const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))

@@ -59,7 +59,7 @@ export const AttemptedQuery = Type.Object({
 export type AttemptedQuery = Static<typeof AttemptedQuery>
 
 /** The status of a delivery, by Svix's numbers. `canceled` is shown only with `expanded_statuses`. */
-const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
+export const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
 export const success = 0
 export const pending = 1
 export const fail = 2
@@ -69,7 +69,7 @@ export type Status = 0 | 1 | 2 | 3 | 4
 
 const status = {
   status: Type.Enum([0, 1, 2, 3, 4], { description: '0 success, 1 pending, 2 fail, 3 sending, 4 canceled' }),
-  statusText: Type.Enum(['success', 'pending', 'fail', 'sending', 'canceled'], { description: 'Status by name.' }),
+  statusText: Type.Enum([...statusTexts], { description: 'Status by name.' }),
 }
 
 /** The status of a message at an endpoint. */
