@@ -5,10 +5,12 @@ import type { ArrivalCount, NewSample } from '../store/sources.ts'
 import type { Store } from '../store/store.ts'
 import { sampledHeaders } from './arrived-headers.ts'
 
-/** A flood of refused arrivals writes the store this often, and this much at once. */
+/** A flood of refused arrivals writes the store this often, and this much in one transaction. */
 const writeEveryMs = 1000
-const sourcesPerWrite = 500
-const samplesPerWrite = 50
+const sourcesPerWrite = 100
+const samplesPerWrite = 25
+/** Time for others between the transactions of very many sources. */
+const pauseMs = 50
 /** Bytes of a body that a sample keeps. */
 const sampleBytes = 2048
 const textLength = 512
@@ -74,7 +76,7 @@ export class ArrivalNotes {
   async close(): Promise<void> {
     this.#cancel?.()
     await this.#writing
-    await this.#write()
+    while (this.#noted.size > 0) await this.#write()
     this.#cancel?.()
   }
 
@@ -83,17 +85,17 @@ export class ArrivalNotes {
     if (known !== undefined) return known
     const noted: Noted = { accepted: 0, refused: 0, refusedInRow: 0, refusedCode: null, sample: undefined }
     this.#noted.set(source, noted)
-    this.#writeLater()
+    this.#writeLater(writeEveryMs)
     return noted
   }
 
-  #writeLater(): void {
+  #writeLater(afterMs: number): void {
     if (this.#cancel !== undefined || this.#writing !== undefined) return
-    this.#cancel = this.#parts.clock.after(writeEveryMs, () => {
+    this.#cancel = this.#parts.clock.after(afterMs, () => {
       this.#cancel = undefined
       this.#writing = this.#write().finally(() => {
         this.#writing = undefined
-        if (this.#noted.size > 0) this.#writeLater()
+        if (this.#noted.size > 0) this.#writeLater(this.#noted.size > sourcesPerWrite ? pauseMs : writeEveryMs)
       })
     })
   }
