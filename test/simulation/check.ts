@@ -7,6 +7,7 @@ import { deliveryOf, noteWhatGaveWay, onlyTheNewestStay } from './check-coalesci
 import { predictionsComeTrue } from './check-explain.ts'
 import { applicationsAreNotFlooded, healthIsKept } from './check-health.ts'
 import { orderIsKept } from './check-order.ts'
+import { payloadsStayInRegions, regionsAreKept } from './check-regions.ts'
 import { formsAreFixed } from './check-shaping.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 
@@ -34,7 +35,9 @@ export async function check(history: History, store: Store): Promise<void> {
     orderIsKept(endpoint, arrivals, history)
     formsAreFixed(endpoint, arrivals)
     predictionsComeTrue(endpoint, arrivals, history)
+    regionsAreKept(endpoint, arrivals, history)
   }
+  payloadsStayInRegions(history)
   for (const fact of history.published) {
     if (fact.state !== 'refused' && fact.key !== 0) await exactlyOneEnd(fact, history, store)
   }

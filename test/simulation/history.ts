@@ -1,6 +1,8 @@
+import type { Regions } from '../../src/domain/region.ts'
 import type { RetryAfterRule } from '../../src/domain/retry.ts'
 import type { BoundsWish, Wanted } from './check-bounds.ts'
 import type { BegunFact, CircuitFact, HealthWish, OrderFact } from './check-health.ts'
+import type { Stay, Touch } from './check-regions.ts'
 import type { FormWish } from './check-shaping.ts'
 import type { Prediction } from './observer.ts'
 
@@ -47,6 +49,8 @@ export interface History {
   readonly gaveWay: Map<string, number>
   /** Whether every worker hears at once what an operator does. */
   attentive: boolean
+  /** The lanes and payloads that workers claimed and read, in a world with regions. */
+  readonly touches: Touch[]
 }
 
 export interface StopFact {
@@ -80,6 +84,8 @@ export interface EndpointFacts {
   readonly health: HealthWish
   readonly deadHead: 'skip' | 'block'
   readonly form: FormWish
+  /** The regions that its lane was in, one after the other. */
+  readonly stays: Stay[]
 }
 
 export interface PublishFact extends Wanted {
@@ -124,6 +130,7 @@ export interface Arrival {
 /** One worker process. What it had open may be sent again after it died or was declared dead. */
 export interface WorkerFact {
   readonly name: string
+  readonly regions: Regions
   readonly losses: Loss[]
 }
 

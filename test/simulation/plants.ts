@@ -158,7 +158,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of a retry too late': {
-    seed: 26,
+    seed: 35,
     observer: (store) =>
       overriding(store, {
         async findQueued(delivery) {
@@ -169,7 +169,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of a retry too early': {
-    seed: 103,
+    seed: 110,
     observer: (store) =>
       overriding(store, {
         async findLane(endpoint) {
@@ -383,6 +383,60 @@ export const plants: Record<string, Plant> = {
             ),
             effects,
           ),
+      }),
+  },
+
+  'a worker claims lanes of every region': {
+    seed: 4,
+    store: (store) => overriding(store, { claim: (worker, limit, ownedToo) => store.claim(worker, limit, ownedToo) }),
+  },
+
+  'a worker reads payloads of every region ahead of time': {
+    seed: 4,
+    reader: (store) =>
+      overriding(store, {
+        async claim(...args) {
+          const { items } = await store.listApplications({ after: null, order: 'ascending', limit: 10 })
+          const range = {
+            from: 0,
+            until: Number.MAX_SAFE_INTEGER,
+            after: null,
+            order: 'descending',
+            limit: 10,
+          } as const
+          for (const { key } of items) {
+            await store.loadMessages((await store.listMessages(key, range)).map((head) => head.key))
+          }
+          return store.claim(...args)
+        },
+      }),
+  },
+
+  'a worker keeps a lane that was moved to another region': {
+    seed: 22,
+    store(store) {
+      const claimed = new Map<number, string | undefined>()
+      return overriding(store, {
+        async claim(...args) {
+          const claim = await store.claim(...args)
+          for (const { endpoint } of claim.lanes) claimed.set(endpoint.key, endpoint.region)
+          return claim
+        },
+        async loadEndpoints(keys) {
+          const found = await store.loadEndpoints(keys)
+          return found.map((endpoint) => ({ ...endpoint, region: claimed.get(endpoint.key) }) as Endpoint)
+        },
+      })
+    },
+  },
+
+  'a worker claims only lanes of the first of its regions': {
+    seed: 34,
+    patienceMs: 600_000,
+    store: (store) =>
+      overriding(store, {
+        claim: (worker, limit, ownedToo, regions = null) =>
+          store.claim(worker, limit, ownedToo, regions?.slice(0, 1) ?? null),
       }),
   },
 

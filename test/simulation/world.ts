@@ -2,6 +2,7 @@ import { AppError } from '../../src/domain/app-error.ts'
 import { fresh } from '../../src/domain/delivery.ts'
 import { Matcher } from '../../src/domain/match.ts'
 import type { Notice } from '../../src/domain/notice.ts'
+import { defaultRegion, type Regions } from '../../src/domain/region.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { Job } from '../../src/engine/job.ts'
@@ -22,6 +23,7 @@ import { check } from './check.ts'
 import { randomBounds, unbounded } from './check-bounds.ts'
 import type { CircuitFact } from './check-health.ts'
 import { unordered } from './check-order.ts'
+import { randomRegions, regionNames, shareOfRegions } from './check-regions.ts'
 import { flowOf, randomForm } from './check-shaping.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import type { EndpointFacts, History, PublishFact, WorkerFact } from './history.ts'
@@ -43,7 +45,11 @@ const roomy = { perEndpoint: 1e6, perApplication: 1e6, server: 1e6, commitDelayM
 export interface Plant {
   /** A seed that catches it, where the first seeds do not: it is tried first. */
   readonly seed?: number
+  /** How long the healed world is watched, where a day is not needed to see that something never ends. */
+  readonly patienceMs?: number
   store?(store: Store): Store
+  /** The store as a worker uses it: its reads are written down. */
+  reader?(store: Store): Store
   sender?(sender: Sender): Sender
   /** The store as publishers see it. */
   publisher?(store: Store): Store
@@ -83,6 +89,7 @@ export class World {
     endedAt: 0,
     gaveWay: new Map(),
     attentive: true,
+    touches: [],
   }
   readonly faults: StoreFaults
   readonly #plant: Plant
@@ -107,6 +114,10 @@ export class World {
   readonly #forms: Seeded
   /** So has which worker is the one that published. */
   readonly #handing: Seeded
+  /** So has which regions there are. */
+  readonly #regions: Seeded
+  /** Endpoints are in regions and change them, and workers serve some regions only. */
+  readonly #regional: boolean
   /** Nothing goes in order, gives way or has a form of its own: messages go straight to lanes that have caught up. */
   readonly #plainly: boolean
   /** How much waits, as whoever publishes knows it. */
@@ -139,7 +150,11 @@ export class World {
         [0, 15],
       ] as const),
     }
-    this.#missed = chance.pick([0, 0.1, 0.5])
+    this.#regions = new Seeded(seed + 9_000_000)
+    this.#regional = this.#regions.chance(0.2)
+    const missed = chance.pick([0, 0.1, 0.5])
+    // A lane that is moved is watched closely only where every worker hears of it.
+    this.#missed = this.#regional && this.#regions.chance(0.7) ? 0 : missed
     this.history.attentive = this.#missed === 0
     this.#operator = new Seeded(seed + 1_000_000)
     this.#observer = new Seeded(seed + 2_000_000)
@@ -164,9 +179,10 @@ export class World {
       await this.#settleIn()
       const survey = new QueueSurvey({ store: this.#store, clock })
       this.#depths.follow(survey)
-      for (let i = 0; i < this.#workerCount; i++) this.#startWorker()
+      for (let slot = 0; slot < this.#workerCount; slot++) this.#startWorker(slot)
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
+      if (this.#regional) this.#moveFor(troubledMs)
       const operator = this.#operate()
       const observer = this.#observe()
       await clock.advance(troubledMs)
@@ -212,6 +228,7 @@ export class World {
         : null
     const health = randomHealth(this.#ailing)
     const bounds = randomBounds(this.#bounds)
+    const region = this.#regional ? this.#regions.pick(regionNames) : defaultRegion
     const form = this.#plainly ? { shaped: false, secrets: [] } : randomForm(this.#forms)
     const input: NewEndpoint = {
       url: 'https://unset.test/',
@@ -233,7 +250,10 @@ export class World {
       concurrency: chance.pick([1, 2, 8]),
       timeoutMs: chance.pick([500, 2500]),
       retry,
-      flow: { coalesce, order, deadHead, ...health, ...bounds, ...flowOf(form, this.#forms) },
+      flow: {
+        ...{ coalesce, order, deadHead, ...health, ...bounds, ...flowOf(form, this.#forms) },
+        ...(this.#regional && { region }),
+      },
     }
     const created = await this.#store.createEndpoint(app, input)
     await this.#store.updateEndpoint(app, created.key, { url: `https://receiver.test/${created.key}` })
@@ -252,6 +272,7 @@ export class World {
       health,
       bounds,
       form,
+      stays: [{ from: 0, region }],
     }
     this.history.endpoints.push(facts)
     this.#tempers.set(created.key, { ...randomTemper(chance), crowd: this.#ailing.pick([0, 0, 0, 0.1]) })
@@ -294,12 +315,33 @@ export class World {
     return now >= from && now < until ? { ...temper, fail: 1 } : temper
   }
 
-  #startWorker(): void {
+  /** A worker that starts again after its death may serve other regions. */
+  #regionsOf(slot: number): Regions {
+    if (!this.#regional) return null
+    return this.#healed ? shareOfRegions(slot, this.#workerCount) : randomRegions(this.#regions)
+  }
+
+  /** An operator moves lanes from region to region. */
+  #moveFor(durationMs: number): void {
+    const { clock, history } = this
+    const next = () => {
+      if (clock.steady() >= durationMs) return
+      const { app, key, stays } = this.#regions.pick(history.endpoints)
+      const region = this.#regions.pick(regionNames)
+      stays.push({ from: clock.steady(), region })
+      void this.#store.updateEndpoint(app, key, { flow: { region } })
+      clock.after(this.#regions.between(500, 6000), next)
+    }
+    clock.after(this.#regions.between(500, 6000), next)
+  }
+
+  #startWorker(slot: number): void {
     const { clock, chance, history } = this
     const process = new SimProcess(`worker ${++this.#names}`, clock)
-    const worker: WorkerFact = { name: process.name, losses: [] }
+    const regions = this.#regionsOf(slot)
+    const worker: WorkerFact = { name: process.name, regions, losses: [] }
     const real = this.#witnessed(this.#plant.store?.(this.#store) ?? this.#store, worker)
-    const store = faultyStore(real, process, clock, chance, this.faults)
+    const store = faultyStore(this.#plant.reader?.(real) ?? real, process, clock, chance, this.faults)
     const wired = new Proxy(store, {
       get: (target, name) =>
         name === 'watch' ? (watcher: Watcher) => this.#watch(watcher, process) : Reflect.get(target, name),
@@ -323,6 +365,7 @@ export class World {
         { inFlight: 64, inFlightPerApp: 64 },
       ]),
       leaseMs,
+      regions,
       serverDefaults: { ...serverDefaults, timeoutMs: 2000 },
       waitingLimit: 1_000_000,
       health: { circuit: undefined, disableAfterMs: 0 },
@@ -339,7 +382,7 @@ export class World {
       this.#workers.delete(process)
       const restMs = chance.between(0, 2000)
       history.disturbances.push({ from: clock.steady(), until: clock.steady() + restMs + 2 * leaseMs })
-      clock.after(restMs, () => this.#startWorker())
+      clock.after(restMs, () => this.#startWorker(slot))
     })
     engine.start().catch((error) => {
       if (!(error instanceof StoreTrouble)) throw error
@@ -400,7 +443,32 @@ export class World {
         return renewal
       },
     }
-    return new Proxy(store, { get: (target, name) => Reflect.get(name in witness ? witness : target, name) })
+    const all: Partial<Store> = this.#regional ? { ...witness, ...this.#touching(store, worker) } : witness
+    return new Proxy(store, { get: (target, name) => Reflect.get(name in all ? all : target, name) })
+  }
+
+  /** Writes down which lanes and payloads a worker claims and reads. */
+  #touching(store: Store, worker: WorkerFact): Pick<Store, 'claim' | 'readDue' | 'loadMessages'> {
+    const { clock, history } = this
+    const touch = (kind: 'claimed' | 'read', endpoint: number) =>
+      history.touches.push({ at: clock.steady(), worker, kind, endpoint })
+    return {
+      claim: async (id, limit, ownedToo, ...rest) => {
+        const claim = await store.claim(id, limit, ownedToo, ...rest)
+        // With the others it answers lanes that the worker owns since before, of which some were moved since.
+        if (!ownedToo) for (const { endpoint } of claim.lanes) touch('claimed', endpoint.key)
+        return claim
+      },
+      readDue: (reads) => {
+        for (const { endpoint } of reads) touch('read', endpoint)
+        return store.readDue(reads)
+      },
+      loadMessages: (messages) => {
+        const at = clock.steady()
+        history.touches.push(...messages.map((message) => ({ at, worker, kind: 'loaded' as const, message })))
+        return store.loadMessages(messages)
+      },
+    }
   }
 
   #noteCircuits(notices: readonly Notice[], worker: WorkerFact): void {
@@ -546,15 +614,20 @@ export class World {
   async #heal(): Promise<void> {
     this.#healed = true
     this.faults.on = false
+    // Workers start again, and serve all regions together.
+    if (this.#regional) for (const process of [...this.#workers.keys()]) process.kill(this.clock.steady())
     // An attempt begun before may still bring a 410, late by as long as its worker stood still.
     await this.clock.advance(5 * second + 3 * leaseMs)
     this.history.healedAt = this.clock.steady()
+    // Until then, a lane may have waited for a worker of its region.
+    if (this.#regional) this.history.disturbances.push({ from: 0, until: this.history.healedAt })
     for (const { app, key } of this.history.endpoints) await this.#store.updateEndpoint(app, key, { disabled: false })
   }
 
   /** Goes on until nothing waits; a delivery that still waits after a day of virtual time never ends. */
   async #runDry(operator: Operator): Promise<void> {
-    for (let stepMs = second, passed = 0; passed < 26 * 3600 * second; passed += stepMs, stepMs *= 1.3) {
+    const { patienceMs = 26 * 3600 * second } = this.#plant
+    for (let stepMs = second, passed = 0; passed < patienceMs; passed += stepMs, stepMs *= 1.3) {
       const { pending } = await this.#store.counts()
       if (pending === 0) return
       await operator.directBlocked('skip')
