@@ -93,6 +93,7 @@ export function EndpointPage({ params }: { params: Params }) {
       <section class="card why" aria-label="State">
         <div class="sentence">
           <p>{why.data?.detail ?? ' '}</p>
+          {why.data?.warning && <p class="problem">{why.data.warning}</p>}
           {why.data && why.data.blockers.length > 1 && (
             <ul>
               {why.data.blockers.slice(1).map(({ reason, detail }) => (
