@@ -82,6 +82,8 @@ export class LaneRegistry {
     const health = new Health(claimed.health, claimed.healthAgeMs, now)
     const owned = new OwnedLane(lane, this.#settingsOf(endpoint), health, now)
     if (this.#stopped) owned.stop()
+    // A claim whose answer was lost brought the lane, and it was moved to a region of other workers since.
+    if (!serves(this.#parts.regions, endpoint.region)) owned.leave()
     this.#lanes.set(endpoint.key, owned)
     this.#limitApplication(endpoint, now)
     this.#followRules(owned, now)

@@ -4,7 +4,7 @@ import type { Outcome } from '../../src/domain/outcome.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
-import { type Harness, World } from '../store/conformance/harness.ts'
+import { type Harness, plainEndpoint, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { engineParts, sendingBy, serverDefaults } from './engine-under-test.ts'
@@ -142,3 +142,38 @@ for (const { title, ...limits } of changes) {
     assert.ok(more <= 12, `${more} attempts at once after the restart`)
   })
 }
+
+test('a lane that was moved while the answer to its claim was lost is given back unsent', async (t) => {
+  const clock = new VirtualClock()
+  const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
+  t.after(() => store.close())
+  const app = await store.createApplication({ name: 'Acme', uid: null, throttleRate: null, metadata: {} })
+  const endpoint = await store.createEndpoint(app.key, { ...plainEndpoint, flow: { region: 'eu' } })
+  const common = { app: app.key, eventType: 'x', eventId: null, channels: null, contentType: 'application/json' }
+  const { version = 0 } = (await store.subscriptions(app.key)) ?? {}
+  await store.publish([{ ...common, version, body: Buffer.from('{}'), endpoints: [endpoint.key], delayMs: 0 }])
+  let lost = 0
+  const losing = new Proxy(store, {
+    get(target, name) {
+      if (name !== 'claim') return Reflect.get(target, name)
+      return async (...args: Parameters<Store['claim']>) => {
+        const claim = await target.claim(...args)
+        if (claim.lanes.length === 0 || lost++ > 0) return claim
+        await target.updateEndpoint(app.key, endpoint.key, { flow: { region: 'us' } })
+        throw new StoreTrouble('the answer was lost')
+      }
+    },
+  })
+  let sent = 0
+  const sender = sendingBy(() => {
+    sent++
+    return () => {}
+  })
+  const engine = new Engine({ ...engineParts(clock), store: losing, sender, regions: ['eu'], onTrouble() {} })
+  await engine.start()
+  await clock.advance(30_000)
+  const other = await store.join({ leaseMs: 60_000, description: 'a worker of us', regions: ['us'] })
+  const { lanes } = await store.claim(other, 10, false, ['us'])
+  assert.deepEqual([lost > 1, sent, lanes.length], [true, 0, 1])
+  engine.crash()
+})
