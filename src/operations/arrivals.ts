@@ -5,7 +5,7 @@ import { decodeKey } from '../domain/ids.ts'
 import { sourceKeyOf } from '../domain/source.ts'
 import { digest, type Envelope } from '../intake/publication.ts'
 import type { Publisher } from '../intake/publisher.ts'
-import type { Answer, Arrival, Judgement, Refusal, SourceEvent, Unavailable } from '../sources/arrival.ts'
+import type { Answer, Arrival, ArrivalHead, Judgement, Refusal, SourceEvent, Unavailable } from '../sources/arrival.ts'
 import type { KeySets } from '../sources/key-sets.ts'
 import { isProviderName, type ProviderName, providers } from '../sources/providers.ts'
 import { completed } from '../sources/settings.ts'
@@ -90,18 +90,18 @@ export class Arrivals {
 
   /**
    * Refuses a request before its body is read: AppError `not_found` for a source that does not exist or is disabled,
-   * `rate_limited` after too many refused ones or too many of the application, and `unavailable` while the source cannot
-   * verify anything.
+   * `rate_limited` after too many refused ones or too many of the application, and `unavailable` while the source lacks the
+   * keys to verify it.
    */
-  async admit(ref: string, method: string, address: string): Promise<void> {
+  async admit(ref: string, head: ArrivalHead, address: string): Promise<void> {
     const open = await this.#find(ref, address)
     const { key, app } = open.source
     const floodedMs = this.#floods.waitMs(key, address)
     if (floodedMs > 0) {
       throw this.#limited(open, 'Too many requests to this source were refused (refusedArrivals).', floodedMs)
     }
-    const unready = open.verifier.unready(method)
-    if (unready !== undefined) throw this.#unavailable(open, unready, address, 1)
+    const unready = await open.verifier.unready(head, this.#parts.clock.now())
+    if (unready !== undefined) throw this.#unavailable(open, { ...head, body: unread }, address, unready)
     this.#refuseAboveRate(open, this.#ofApp?.waitMs(String(app), this.#parts.clock.steady()))
   }
 
@@ -112,7 +112,7 @@ export class Arrivals {
     const judgement = await verifier.judge(arrival, this.#parts.clock.now())
     switch (judgement.kind) {
       case 'unavailable':
-        throw this.#unverifiable(open, arrival, address, judgement)
+        throw this.#unavailable(open, arrival, address, judgement)
       case 'refused':
         throw this.#refuse(open, arrival, address, judgement)
       case 'answer':
@@ -208,20 +208,12 @@ export class Arrivals {
     return new AppError('rate_limited', message, [], { retryAfterSeconds: Math.ceil(waitMs / 1000) })
   }
 
-  #unavailable(open: OpenSource, { reason, retryAfterSeconds }: Unavailable, address: string, cost: number): AppError {
-    this.#floods.refused(open.source.key, address, cost)
-    this.#count(open, 'unavailable')
-    return new AppError('unavailable', reason, [], { retryAfterSeconds })
-  }
-
-  /** The reason may name a URL of the operator, so the sample has it and the answer does not. */
-  #unverifiable(
-    open: OpenSource,
-    arrival: Arrival,
-    address: string,
-    { reason, retryAfterSeconds }: Unavailable,
-  ): AppError {
-    this.#floods.refused(open.source.key, address, costOf(arrival))
+  /**
+   * Such a request is no part of a flood: it may be genuine, and its sender is let in when the keys are there. The reason may
+   * name a URL of the operator, so the sample has it and the answer does not.
+   */
+  #unavailable(open: OpenSource, arrival: Arrival, address: string, unavailable: Unavailable): AppError {
+    const { reason, retryAfterSeconds } = unavailable
     this.#count(open, 'unavailable', { source: open.source, reason, arrival, address })
     return new AppError('unavailable', 'The request cannot be verified now.', [], { retryAfterSeconds })
   }
@@ -234,7 +226,7 @@ export class Arrivals {
       : new AppError('not_verified', 'The request could not be verified.')
   }
 
-  /** Counts a refused arrival. Only a request that was judged has a sample. */
+  /** Counts a refused arrival. A request that a limit refuses has no sample. */
   #count({ source, provider }: OpenSource, code: string, sample?: Refused): void {
     this.#notes.refused(source.key, code, sample)
     this.#parts.onArrival?.(provider, code)
@@ -246,6 +238,8 @@ function costOf({ body }: Arrival): number {
   return 1 + Math.floor(body.byteLength / bytesPerToken)
 }
 
+/** The body of a sample whose request was refused before its body was read. */
+const unread = new Uint8Array(0)
 const json = 'application/json; charset=utf-8'
 
 function openSource(source: ArrivingSource, keySets: KeySets): OpenSource {

@@ -148,6 +148,9 @@ export interface Incoming {
   readonly routeOptions: { readonly url?: string | undefined }
 }
 
+/** A request whose body is not read yet. */
+export type Unread = Pick<Incoming, 'method' | 'url' | 'protocol' | 'host' | 'headers' | 'params' | 'address'>
+
 /** One request, checked. */
 export type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
   readonly params: Readonly<Record<NamesIn<Path>, string>>
@@ -187,7 +190,7 @@ interface Definition<
   /** The longest body, where that is not the server's own limit. */
   readonly bodyLimit?: (context: Context) => number
   /** Refuses a request of an open route before its body is read, by throwing. */
-  readonly admit?: (request: Pick<Incoming, 'params' | 'method' | 'address'>, parts: Parts) => Promise<void>
+  readonly admit?: (request: Unread, parts: Parts) => Promise<void>
   readonly answers: A
   /** Whether the answer holds a secret: it is then never kept for an Idempotency-Key. */
   readonly answersSecret?: boolean

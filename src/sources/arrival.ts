@@ -10,6 +10,9 @@ export interface Arrival {
   readonly body: Uint8Array
 }
 
+/** A request of which the body is not read yet. */
+export type ArrivalHead = Omit<Arrival, 'body'>
+
 /** An answer that a provider expects, word for word. */
 export interface Answer {
   readonly status: number
@@ -33,6 +36,7 @@ export interface Refusal {
 /** The keys that the signature needs cannot be had now. The request may be genuine: the sender tries again later. */
 export interface Unavailable {
   readonly kind: 'unavailable'
+  /** A sentence for the operator. The sender does not see it: it may name a URL. */
   readonly reason: string
   readonly retryAfterSeconds: number
 }

@@ -1,10 +1,23 @@
 import { createHash } from 'node:crypto'
 import { decodeProtectedHeader, errors, importJWK, type JWK, type JWTPayload, jwtVerify } from 'jose'
-import { type Arrival, headerOf, isSameText, type Proof, refused } from './arrival.ts'
+import {
+  type Arrival,
+  type ArrivalHead,
+  headerOf,
+  isSameText,
+  type Proof,
+  type Refusal,
+  refused,
+  type Unavailable,
+} from './arrival.ts'
 import { type JwtScheme, publicAlgorithms, sharedAlgorithms } from './jwt-scheme.ts'
 import type { KeySets, PublicKey } from './key-sets.ts'
 
-export type JwtCheck = (arrival: Arrival, secrets: readonly string[], nowMs: number) => Promise<Proof>
+export interface JwtCheck {
+  /** Why the token cannot be verified now; undefined when it can, and for a token that is wrong whatever the keys are. */
+  unready(head: ArrivalHead, nowMs: number): Promise<Unavailable | undefined>
+  prove(arrival: Arrival, secrets: readonly string[], nowMs: number): Promise<Proof>
+}
 
 /** Keys that are tried for one token. A set has several candidates only for tokens without a key id. */
 const candidatesLimit = 8
@@ -15,37 +28,55 @@ export function jwtCheck(scheme: JwtScheme, keySets: KeySets): JwtCheck {
   // A shared algorithm with a public key would make the public key a secret (key confusion).
   const algorithms = scheme.algorithms?.filter((name) => fitting.includes(name)) ?? [...fitting]
 
-  return async (arrival, secrets, nowMs) => {
+  const read = (arrival: ArrivalHead): Token | Refusal => {
     const value = headerOf(arrival, scheme.header)
     if (value === undefined) return refused('not_signed', `The header ${scheme.header} is missing.`)
-    const token = value.replace(/^bearer +/i, '')
-    const head = headOf(token)
+    const text = value.replace(/^bearer +/i, '')
+    const head = headOf(text)
     if (head === undefined) return refused('malformed', `The header ${scheme.header} is not a JWT.`)
     if (!algorithms.includes(head.alg)) {
       return refused('malformed', `The algorithm of the token is not allowed; allowed are ${algorithms.join(', ')}.`)
     }
-    const keys = await keysOf(scheme, keySets, head, secrets, nowMs)
-    if (keys === undefined) {
-      return { kind: 'unavailable', reason: `The keys of ${urlOf(scheme)} cannot be fetched.`, retryAfterSeconds }
-    }
-    let proof: Proof = refused('wrong_signature', 'No key of the source made the signature of the token.')
-    for (const key of keys.slice(0, candidatesLimit)) {
-      const next = await verified(token, key, head.alg, scheme, algorithms, arrival.body, nowMs)
-      if (next.kind === 'genuine') return next
-      // A right signature with a wrong claim says more than a wrong signature.
-      if (next.kind === 'refused' && next.code !== 'wrong_signature') proof = next
-    }
-    return proof
+    return { text, ...head }
+  }
+
+  return {
+    async unready(arrival, nowMs) {
+      const token = read(arrival)
+      if ('kind' in token) return undefined
+      return (await keysOf(scheme, keySets, token, [], nowMs)) === undefined ? withoutKeys(scheme, token) : undefined
+    },
+
+    async prove(arrival, secrets, nowMs) {
+      const token = read(arrival)
+      if ('kind' in token) return token
+      const keys = await keysOf(scheme, keySets, token, secrets, nowMs)
+      if (keys === undefined) return withoutKeys(scheme, token)
+      let proof: Proof = refused('wrong_signature', 'No key of the source made the signature of the token.')
+      for (const key of keys.slice(0, candidatesLimit)) {
+        const next = await verified(token, key, scheme, algorithms, arrival.body, nowMs)
+        if (next.kind === 'genuine') return next
+        // A right signature with a wrong claim says more than a wrong signature.
+        if (next.kind === 'refused' && next.code !== 'wrong_signature') proof = next
+      }
+      return proof
+    },
   }
 }
 
-function urlOf({ keys }: JwtScheme): string {
-  return keys !== null && 'url' in keys ? keys.url : 'the source'
+function withoutKeys({ keys }: JwtScheme, { kid }: TokenHead): Unavailable {
+  const url = keys !== null && 'url' in keys ? keys.url : 'the source'
+  const newer = kid === undefined ? '' : ', or the key of the token may be newer than the last fetch'
+  return { kind: 'unavailable', reason: `The keys of ${url} cannot be fetched${newer}.`, retryAfterSeconds }
 }
 
 interface TokenHead {
   readonly alg: string
   readonly kid: string | undefined
+}
+
+interface Token extends TokenHead {
+  readonly text: string
 }
 
 function headOf(token: string): TokenHead | undefined {
@@ -76,9 +107,8 @@ async function keysOf(
 }
 
 async function verified(
-  token: string,
+  { text, alg }: Token,
   key: PublicKey | string,
-  algorithm: string,
   scheme: JwtScheme,
   algorithms: string[],
   body: Uint8Array,
@@ -86,8 +116,8 @@ async function verified(
 ): Promise<Proof> {
   const { issuer, audience, toleranceSeconds, maxAgeSeconds } = scheme
   try {
-    const imported = typeof key === 'string' ? Buffer.from(key) : await importJWK(key as JWK, algorithm)
-    const { payload } = await jwtVerify(token, imported, {
+    const imported = typeof key === 'string' ? Buffer.from(key) : await importJWK(key as JWK, alg)
+    const { payload } = await jwtVerify(text, imported, {
       algorithms,
       ...(issuer !== null && { issuer }),
       ...(audience !== null && { audience }),

@@ -1,7 +1,16 @@
 import type { KeyObject } from 'node:crypto'
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import { type Arrival, genuine, headerOf, type Judgement, type Proof, refused, type Unavailable } from './arrival.ts'
+import {
+  type Arrival,
+  type ArrivalHead,
+  genuine,
+  headerOf,
+  type Judgement,
+  type Proof,
+  refused,
+  type Unavailable,
+} from './arrival.ts'
 import { basicCheck, tokenCheck, type tokenPlaces } from './credentials.ts'
 import { eventValues, GenuineRequest } from './event-values.ts'
 import { metaChallenge } from './handshake.ts'
@@ -29,8 +38,8 @@ export interface VerifierDeps {
 
 /** The judge of the requests of one source. */
 export interface Verifier {
-  /** Why no request with this method can be verified now, whatever it holds; undefined when it can. */
-  unready(method: string): Unavailable | undefined
+  /** Why the request cannot be verified now, whatever its body holds; undefined when it can. Never rejects. */
+  unready(head: ArrivalHead, nowMs: EpochMs): Promise<Unavailable | undefined>
   /** Never rejects, whatever arrives. */
   judge(arrival: Arrival, nowMs: EpochMs): Promise<Judgement>
 }
@@ -49,7 +58,7 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
   if (problems.length > 0) throw new AppError('validation', 'The settings of the source are not valid.', problems)
   const provider = providers[name]
   const settings = completed(name, source.settings)
-  const prove = proverOf(name, settings, secrets, deps)
+  const prover = proverOf(name, settings, secrets, deps)
   const values = eventValues(
     settings.eventType as readonly string[],
     (settings.eventId as readonly string[] | null) ?? [],
@@ -57,19 +66,20 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
 
   const lacksSecret = provider.secret?.required === true && secrets.length === 0
   // The handshake by GET needs no secret.
-  const unready = (method: string) => (lacksSecret && method !== 'GET' ? secretless : undefined)
+  const isSecretless = (method: string) => lacksSecret && method !== 'GET'
 
   return {
-    unready,
+    async unready(head, nowMs) {
+      return isSecretless(head.method) ? secretless : prover.unready?.(head, nowMs)
+    },
     async judge(arrival, nowMs) {
       const { method } = arrival
       if (!provider.methods.some((each) => each === method)) {
         return refused('wrong_method', `The source takes ${provider.methods.join(' and ')} alone.`)
       }
       if (method === 'GET') return metaChallenge(arrival, String(settings.verifyToken))
-      const unavailable = unready(method)
-      if (unavailable !== undefined) return unavailable
-      const proof = await prove(arrival, nowMs)
+      if (isSecretless(method)) return secretless
+      const proof = await prover.prove(arrival, nowMs)
       if (proof.kind !== 'genuine') return proof
       const answer = provider.handshake?.(arrival)
       if (answer !== undefined) return { kind: 'answer', answer }
@@ -92,7 +102,7 @@ const secretless: Unavailable = {
 }
 
 /** The verifier of a source whose stored secrets or settings cannot be read. */
-export const unreadable: Verifier = { unready: () => damaged, judge: () => Promise.resolve(damaged) }
+export const unreadable: Verifier = { unready: async () => damaged, judge: async () => damaged }
 
 const damaged: Unavailable = {
   kind: 'unavailable',
@@ -108,7 +118,11 @@ function contentTypeOf(arrival: Arrival): string {
   return value.length <= 256 && /^[!-~][ -~]*$/.test(value) ? value : unnamedContent
 }
 
-type Prover = (arrival: Arrival, nowMs: EpochMs) => Proof | Promise<Proof>
+interface Prover {
+  prove(arrival: Arrival, nowMs: EpochMs): Proof | Promise<Proof>
+  /** Absent when the keys are always there. */
+  unready?(head: ArrivalHead, nowMs: EpochMs): Promise<Unavailable | undefined>
+}
 
 /** The settings are complete and valid. */
 function proverOf(
@@ -125,12 +139,13 @@ function proverOf(
       key: keyOf(name, settings, secret) as KeyObject,
       expiresAt,
     }))
-    return (arrival, nowMs) =>
+    const prove: Prover['prove'] = (arrival, nowMs) =>
       check(
         arrival,
         current(keys, nowMs).map(({ key }) => key),
         nowMs,
       )
+    return { prove }
   }
   const toleranceSeconds = Number(settings.toleranceSeconds)
 
@@ -149,23 +164,24 @@ function proverOf(
       return byKey(hmacCheck(ownScheme(settings, toleranceSeconds)))
     case 'jwt': {
       const scheme = jwtScheme(settings, toleranceSeconds)
-      return async (arrival, nowMs) => {
-        // Only processes that a token reaches load jose.
-        const { jwtCheck } = await import('./jwt.ts')
-        return jwtCheck(scheme, keySets)(arrival, texts(nowMs), nowMs)
+      // Only processes that a token reaches load jose.
+      const check = async () => (await import('./jwt.ts')).jwtCheck(scheme, keySets)
+      return {
+        unready: async (head, nowMs) => (await check()).unready(head, nowMs),
+        prove: async (arrival, nowMs) => (await check()).prove(arrival, texts(nowMs), nowMs),
       }
     }
     case 'basic': {
       const check = basicCheck(String(settings.username))
-      return (arrival, nowMs) => check(arrival, texts(nowMs))
+      return { prove: (arrival, nowMs) => check(arrival, texts(nowMs)) }
     }
     case 'token': {
       const place = settings.tokenPlace as (typeof tokenPlaces)[number]
       const check = tokenCheck(place, String(settings.tokenName), String(settings.prefix))
-      return (arrival, nowMs) => check(arrival, texts(nowMs))
+      return { prove: (arrival, nowMs) => check(arrival, texts(nowMs)) }
     }
     case 'none':
-      return () => genuine
+      return { prove: () => genuine }
   }
 }
 

@@ -35,14 +35,26 @@ test('the addresses of an IPv6 client count as one', () => {
   assert.equal(floods.waitMs(one, '2001:db8:0:8::1'), 0)
 })
 
-test('an address that sent a genuine request is let through for an hour', () => {
+test('an address that sent a genuine request is let through for a week', () => {
   const { clock, floods, close } = begin()
   floods.trust(one, hub)
   close(one)
   assert.equal(floods.waitMs(one, hub), 0)
-  clock.now += 3_600_000
+  clock.now += 7 * 86_400_000
   close(one)
   assert.ok(floods.waitMs(one, hub) > 0)
+})
+
+test('forged requests of a trusted address count for it alone, up to twenty times as many', () => {
+  const { clock, floods } = begin()
+  floods.trust(one, hub)
+  for (let i = 0; i < 119; i++) floods.refused(one, hub, 1)
+  assert.equal(floods.waitMs(one, hub), 0)
+  floods.refused(one, hub, 1)
+  assert.equal(floods.waitMs(one, hub), 500)
+  assert.equal(floods.waitMs(one, '203.0.113.7'), 0, 'the source stays open')
+  clock.now += 500
+  assert.equal(floods.waitMs(one, hub), 0)
 })
 
 test('genuine senders of one source do not drive those of another out of memory', () => {

@@ -231,7 +231,7 @@ describe('key sets', () => {
       const judgement = await judgedBy({ jwksUrl: url }, token, broken)
       assert.deepEqual(judgement, {
         kind: 'unavailable',
-        reason: `The keys of ${url} cannot be fetched.`,
+        reason: `The keys of ${url} cannot be fetched, or the key of the token may be newer than the last fetch.`,
         retryAfterSeconds: 30,
       })
     }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { arrivalBytesLimit } from '../arrivals.ts'
 import { text } from '../fields.ts'
 import type { Context, Parts } from '../parts.ts'
-import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
+import { anyBytes, type Incoming, type Noun, Reply, route, type Unread } from '../route.ts'
 import { baseOf } from './source.ts'
 
 export const ArrivalOut = Type.Object({ id: text('Id of the message.') })
@@ -25,12 +25,15 @@ export const arrivals = {
   schemas: { ArrivalOut },
   routes: ways.flatMap(({ name, path, id, how }) => {
     const refOf = ({ params }: Pick<Incoming, 'params'>) => (params as Record<string, string>)[name] ?? ''
-    const admit = (request: Pick<Incoming, 'params' | 'method' | 'address'>, { arrivals }: Parts) =>
-      arrivals.admit(refOf(request), request.method, request.address ?? '')
+    const headOf = (request: Unread, parts: Parts) => {
+      const { method, headers, url } = request
+      return { method, url: baseOf(parts, request) + url, headers }
+    }
+    const admit = (request: Unread, parts: Parts) =>
+      parts.arrivals.admit(refOf(request), headOf(request, parts), request.address ?? '')
     const receive = async (request: Incoming, body: Uint8Array, parts: Parts) => {
-      const { method, headers, url, address = '' } = request
-      const arrival = { method, url: baseOf(parts, request) + url, headers, body }
-      const answer = await parts.arrivals.receive(refOf(request), arrival, address)
+      const arrival = { ...headOf(request, parts), body }
+      const answer = await parts.arrivals.receive(refOf(request), arrival, request.address ?? '')
       return new Reply(answer.status as 200, answer.body, answer.headers)
     }
     return [

@@ -255,7 +255,10 @@ export function tokenOf({ randomText }: Pick<Parts, 'randomText'>): (key: number
 }
 
 /** The URL of this server for senders. */
-export function baseOf({ publicUrl }: Pick<Parts, 'publicUrl'>, { protocol, host }: Incoming): string {
+export function baseOf(
+  { publicUrl }: Pick<Parts, 'publicUrl'>,
+  { protocol, host }: Pick<Incoming, 'protocol' | 'host'>,
+): string {
   return publicUrl?.replace(/\/$/, '') ?? `${protocol}://${host}`
 }
 
