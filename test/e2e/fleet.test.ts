@@ -10,10 +10,10 @@ import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 /**
- * No worker dies here, and nothing may come twice: the lease is long enough that a machine which stands still for a second does not
- * make a worker give up what it is sending.
+ * No worker dies here, and nothing may come twice: a worker keeps its lanes on a machine that stands still for some
+ * seconds.
  */
-const patient = { SLUICE_LEASE: '6s' }
+const patient = { SLUICE_LEASE: '20s' }
 
 const paths = Array.from({ length: 12 }, (_, i) => `/busy-${i}`)
 
