@@ -26,7 +26,7 @@ export interface MessageWeight {
 }
 
 /** The limits of one step: less than 10 ms of SQLite's time, in which nothing else happens in that process. */
-const stepLimits = { messages: 100, endpoints: 250, attempts: 500, bytes: 2 ** 20 }
+const stepLimits = { messages: 50, endpoints: 125, attempts: 250, bytes: 2 ** 19 }
 
 /**
  * The first of these messages that one step erases: the first one in any case. A message that is too wide for a step is
