@@ -337,6 +337,32 @@ describe('sources', () => {
     assert.equal((await messages(source.id)).length, 1)
   })
 
+  test('a list of sources takes as many queries for ten sources as for one', async (t) => {
+    const asked: string[] = []
+    const { arrivalSums, applicationRefs } = api.store
+    const counting = await openApi({
+      store: {
+        ...api.store,
+        arrivalSums: (keys) => {
+          asked.push('arrivalSums')
+          return arrivalSums(keys)
+        },
+        applicationRefs: (keys) => {
+          asked.push('applicationRefs')
+          return applicationRefs(keys)
+        },
+      },
+    })
+    t.after(() => counting.app.close())
+    await Promise.all(Array.from({ length: 10 }, () => makeGithub()))
+    for (const path of ['/api/v1/source', '/ingest/api/v1/source']) {
+      asked.length = 0
+      const { json } = await counting.ask('GET', `${path}?limit=10`)
+      assert.deepEqual(new Set(json.data.map(({ appId }: { appId: string }) => appId)), new Set([app]))
+      assert.deepEqual([json.data.length, asked.sort()], [10, ['applicationRefs', 'arrivalSums']], path)
+    }
+  })
+
   test('problems of a new source are named field by field', async () => {
     const problems = async (body: object) => {
       const { status, json } = await api.ask('POST', `/app/${app}/source`, body)

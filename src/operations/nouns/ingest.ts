@@ -22,13 +22,13 @@ import {
   updatedAt,
 } from '../fields.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
-import { PageQuery, paginate } from '../page.ts'
+import { PageQuery } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { AppPortalAccessIn, AppPortalAccessOut, letIn } from './authentication.ts'
 import { ingestEndpoints } from './endpoints.ts'
-import { rotateToken, showSource, tokenOf } from './source.ts'
+import { type Listed, listAll, rotateToken, showSource, showWithApps, tokenOf } from './source.ts'
 import { graceSeconds, sourceProblems } from './source-schema.ts'
 
 /** How a type of Svix is verified here: its provider, and the settings where the provider is a general one. */
@@ -131,14 +131,8 @@ export const ingest = {
       query: PageQuery,
       answers: { 200: listOf(IngestSourceOut) },
       handle: async ({ query, request }, parts) => {
-        const shown: Source[] = []
-        const list = (page: Parameters<typeof parts.store.listSources>[1]) => parts.store.listSources(null, page)
-        const page = await paginate('src', query, 'descending', list, (source) => {
-          shown.push(source)
-          return { id: source.id }
-        })
-        const data = await Promise.all(shown.map((source) => toIngestOut(parts, request, source)))
-        return { ...page, data }
+        const { data, ...page } = await listAll(parts, request, query)
+        return { ...page, data: data.map(ingestOut) }
       },
     }),
     route({
@@ -306,8 +300,12 @@ function typeOf({ ingestType, provider }: Source): string {
 }
 
 async function toIngestOut(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof IngestSourceOut>> {
-  const { id, uid, name, url, metadata } = await showSource(parts, request, source)
-  const app = (await parts.store.applicationRefs([source.app])).get(source.app)
+  const [listed] = await showWithApps(parts, request, [source])
+  return ingestOut(found(listed, 'source', source.id))
+}
+
+function ingestOut({ source, shown }: Listed): Out<typeof IngestSourceOut> {
+  const { id, uid, name, url, appId, metadata } = shown
   return {
     id,
     uid,
@@ -315,7 +313,7 @@ async function toIngestOut(parts: Parts, request: Incoming, source: Source): Pro
     type: typeOf(source),
     config: {},
     ingestUrl: url,
-    appId: app?.id ?? '',
+    appId,
     createdAt: iso(source.createdAt),
     updatedAt: iso(source.updatedAt),
     metadata,

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import { makeSourceToken, type Source } from '../../domain/source.ts'
 import { isProviderName, type ProviderName, providers } from '../../sources/providers.ts'
@@ -72,22 +72,8 @@ export const sources = {
       query: PageQuery,
       answers: { 200: listOf(SourceSummaryOut) },
       handle: async ({ query, request }, parts) => {
-        const { store } = parts
-        const shown: Source[] = []
-        const page = await paginate(
-          'src',
-          query,
-          'descending',
-          (asked) => store.listSources(null, asked),
-          keepIn(shown),
-        )
-        const apps = await store.applicationRefs([...new Set(shown.map(({ app }) => app))])
-        const listed = await showAll(parts, request, shown)
-        const data = listed.flatMap((source, i) => {
-          const app = apps.get(shown[i]?.app ?? 0)
-          return app === undefined ? [] : [{ ...source, appId: app.id, appUid: app.uid }]
-        })
-        return { ...page, data }
+        const { data, ...page } = await listAll(parts, request, query)
+        return { ...page, data: data.map(({ shown }) => shown) }
       },
     }),
     route({
@@ -350,6 +336,31 @@ async function showAll(parts: Parts, request: Incoming, list: readonly Source[])
     now: parts.clock.now(),
   }
   return list.map((source) => toSourceOut(source, sums.get(source.key), view))
+}
+
+/** A source, and how a caller sees it. */
+export interface Listed {
+  readonly source: Source
+  readonly shown: Out<typeof SourceSummaryOut>
+}
+
+/** A page of the sources of all applications. The number of its queries does not depend on its length. */
+export async function listAll(parts: Parts, request: Incoming, query: Static<typeof PageQuery>) {
+  const { store } = parts
+  const sources: Source[] = []
+  const list = (page: Parameters<typeof store.listSources>[1]) => store.listSources(null, page)
+  const page = await paginate('src', query, 'descending', list, keepIn(sources))
+  return { ...page, data: await showWithApps(parts, request, sources) }
+}
+
+/** Sources with their applications, without those whose application was deleted meanwhile. */
+export async function showWithApps(parts: Parts, request: Incoming, list: readonly Source[]): Promise<Listed[]> {
+  const apps = await parts.store.applicationRefs([...new Set(list.map(({ app }) => app))])
+  const shown = await showAll(parts, request, list)
+  return list.flatMap((source, i) => {
+    const [app, out] = [apps.get(source.app), shown[i]]
+    return app === undefined || out === undefined ? [] : [{ source, shown: { ...out, appId: app.id, appUid: app.uid } }]
+  })
 }
 
 /** A source as a caller sees it. */
