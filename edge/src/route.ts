@@ -1,5 +1,6 @@
 import { openVerifier, type SignatureHeaders, type SignatureProfile, type Verifier } from '@sluice/receiver'
 import { AppError } from '../../src/domain/app-error.ts'
+import { allAtOnce } from '../../src/domain/turns.ts'
 import type { Answer, Arrival, Judgement } from '../../src/sources/arrival.ts'
 import { KeySets } from '../../src/sources/key-sets.ts'
 import { isProviderName, providers } from '../../src/sources/providers.ts'
@@ -153,7 +154,7 @@ function sourceOf(
   if (!isProviderName(name)) throw new RangeError(`field provider must be one of ${Object.keys(providers).join(', ')}`)
   const source = { provider: name, settings, secrets: secrets.map((secret) => ({ secret, expiresAt: null })) }
   // Cloudflare caches published keys. A cache in memory would let one request wait for the fetch of another.
-  const open = () => openSourceVerifier(source, { keySets: new KeySets(fetchKeys) })
+  const open = () => openSourceVerifier(source, { keySets: new KeySets(fetchKeys), compute: allAtOnce })
   const verifier = open()
   const judge: IngressRoute['judge'] = (arrival, now) => (name === 'jwt' ? open() : verifier).judge(arrival, now)
   return { judge, accepted: providers[name].accepted }

@@ -3,6 +3,9 @@ import type { Clock, SteadyMs } from './clock.ts'
 /** Computing that may pause at each `yield`. */
 export type Parts<T> = Generator<void, T>
 
+/** Computes, at once or in turns of the event loop. */
+export type Compute = <T>(parts: Parts<T>) => T | Promise<T>
+
 /** Computing that a request does at once; most requests end within it. */
 const firstSliceMs = 1
 /** Computing of one piece of large work in one turn of the event loop. */

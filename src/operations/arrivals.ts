@@ -3,13 +3,14 @@ import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { decodeKey } from '../domain/ids.ts'
 import { sourceKeyOf } from '../domain/source.ts'
+import { Turns } from '../domain/turns.ts'
 import { digest, type Envelope } from '../intake/publication.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Answer, Arrival, ArrivalHead, Judgement, Refusal, SourceEvent, Unavailable } from '../sources/arrival.ts'
 import type { KeySets } from '../sources/key-sets.ts'
 import { isProviderName, type ProviderName, providers } from '../sources/providers.ts'
 import { completed } from '../sources/settings.ts'
-import { openVerifier, unreadable, type Verifier } from '../sources/verifier.ts'
+import { openVerifier, unreadable, type Verifier, type VerifierDeps } from '../sources/verifier.ts'
 import type { Once } from '../store/publishing.ts'
 import type { ArrivingSource } from '../store/sources.ts'
 import type { Store } from '../store/store.ts'
@@ -18,7 +19,7 @@ import { ArrivalNotes, type Refused } from './arrival-notes.ts'
 import { arrivedHeaders } from './arrived-headers.ts'
 import { FailureLimit, KeyedRate } from './keyed-rate.ts'
 
-/** The largest body of an arrival, whatever `bodyLimit` says: its hash is computed in one go. */
+/** The largest body of an arrival, whatever `bodyLimit` says. */
 export const arrivalBytesLimit = 16 * 1024 * 1024
 
 /** The result of an arrival, for metrics: `accepted`, `repeated`, `answered`, or the code of the refusal. */
@@ -70,6 +71,7 @@ const burstSeconds = 10
  */
 export class Arrivals {
   readonly #parts: ArrivalsParts
+  readonly #deps: VerifierDeps
   /** Only sources that exist, so that a flood of made-up names drives none of them out. */
   readonly #known = new Map<number, Known>()
   readonly #reading = new Map<number, Promise<OpenSource | undefined>>()
@@ -81,6 +83,8 @@ export class Arrivals {
   constructor(parts: ArrivalsParts) {
     this.#parts = parts
     const { refusedArrivals, arrivalRatePerApp } = parts.limits
+    const turns = Turns.by(parts.clock)
+    this.#deps = { keySets: parts.keySets, compute: (work) => turns.run(work) }
     this.#notes = new ArrivalNotes(parts)
     this.#floods = new ArrivalFloods(parts.clock, refusedArrivals)
     if (arrivalRatePerApp > 0) {
@@ -127,7 +131,7 @@ export class Arrivals {
 
   /** The judgement of `receive` about a request. Nothing is stored. */
   async try(source: ArrivingSource, arrival: Arrival): Promise<Judgement> {
-    return openSource(source, this.#parts.keySets).verifier.judge(arrival, this.#parts.clock.now())
+    return openSource(source, this.#deps).verifier.judge(arrival, this.#parts.clock.now())
   }
 
   /** Writes what is not noted yet. */
@@ -190,7 +194,7 @@ export class Arrivals {
     const source = await this.#parts.store.sourceAt(key)
     this.#known.delete(key)
     if (source === undefined) return undefined
-    const open = openSource(source, this.#parts.keySets)
+    const open = openSource(source, this.#deps)
     this.#known.set(key, { open, until: now + believedForMs })
     if (this.#known.size > remembered) this.#known.delete(this.#known.keys().next().value as number)
     return open
@@ -242,12 +246,12 @@ function costOf({ body }: Arrival): number {
 const unread = new Uint8Array(0)
 const json = 'application/json; charset=utf-8'
 
-function openSource(source: ArrivingSource, keySets: KeySets): OpenSource {
+function openSource(source: ArrivingSource, deps: VerifierDeps): OpenSource {
   const provider = isProviderName(source.provider) ? source.provider : 'none'
   if (source.damaged === true || provider !== source.provider) return { source, provider, verifier: unreadable }
   const { settings, secrets } = source
   try {
-    return { source, provider, verifier: openVerifier({ provider, settings, secrets }, { keySets }) }
+    return { source, provider, verifier: openVerifier({ provider, settings, secrets }, deps) }
   } catch (error) {
     // Stored by a version with other settings.
     if (error instanceof AppError) return { source, provider, verifier: unreadable }

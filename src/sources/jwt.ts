@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { decodeProtectedHeader, errors, importJWK, type JWK, type JWTPayload, jwtVerify } from 'jose'
+import type { Compute, Parts } from '../domain/turns.ts'
 import {
   type Arrival,
   type ArrivalHead,
@@ -10,6 +11,7 @@ import {
   refused,
   type Unavailable,
 } from './arrival.ts'
+import { hashing } from './hmac.ts'
 import { type JwtScheme, publicAlgorithms, sharedAlgorithms } from './jwt-scheme.ts'
 import type { KeySets, PublicKey } from './key-sets.ts'
 
@@ -23,7 +25,7 @@ export interface JwtCheck {
 const candidatesLimit = 8
 const retryAfterSeconds = 30
 
-export function jwtCheck(scheme: JwtScheme, keySets: KeySets): JwtCheck {
+export function jwtCheck(scheme: JwtScheme, keySets: KeySets, compute: Compute): JwtCheck {
   const fitting: readonly string[] = scheme.keys === null ? sharedAlgorithms : publicAlgorithms
   // A shared algorithm with a public key would make the public key a secret (key confusion).
   const algorithms = scheme.algorithms?.filter((name) => fitting.includes(name)) ?? [...fitting]
@@ -54,7 +56,7 @@ export function jwtCheck(scheme: JwtScheme, keySets: KeySets): JwtCheck {
       if (keys === undefined) return withoutKeys(scheme, token)
       let proof: Proof = refused('wrong_signature', 'No key of the source made the signature of the token.')
       for (const key of keys.slice(0, candidatesLimit)) {
-        const next = await verified(token, key, scheme, algorithms, arrival.body, nowMs)
+        const next = await verified(token, key, scheme, algorithms, arrival.body, nowMs, compute)
         if (next.kind === 'genuine') return next
         // A right signature with a wrong claim says more than a wrong signature.
         if (next.kind === 'refused' && next.code !== 'wrong_signature') proof = next
@@ -113,6 +115,7 @@ async function verified(
   algorithms: string[],
   body: Uint8Array,
   nowMs: number,
+  compute: Compute,
 ): Promise<Proof> {
   const { issuer, audience, toleranceSeconds, maxAgeSeconds } = scheme
   try {
@@ -125,21 +128,22 @@ async function verified(
       clockTolerance: toleranceSeconds,
       currentDate: new Date(nowMs),
     })
-    return claimsProof(payload, scheme, body)
+    return await compute(claimsProof(payload, scheme, body))
   } catch (error) {
     return refusalOf(error)
   }
 }
 
-function claimsProof(payload: JWTPayload, scheme: JwtScheme, body: Uint8Array): Proof {
+function* claimsProof(payload: JWTPayload, scheme: JwtScheme, body: Uint8Array): Parts<Proof> {
   if (payload.exp === undefined && scheme.maxAgeSeconds === null) {
     return refused('stale', 'The token never expires: it has no claim exp, and the source has no maxAgeSeconds.')
   }
   const { bodyHashClaim: name } = scheme
   if (name !== null) {
     const claim = Object.hasOwn(payload, name) ? payload[name] : undefined
-    const hash = createHash('sha256').update(body).digest(scheme.bodyHashEncoding)
-    if (typeof claim !== 'string' || !isSameText(hash, claim)) {
+    const hash = createHash('sha256')
+    yield* hashing(hash, body)
+    if (typeof claim !== 'string' || !isSameText(hash.digest(scheme.bodyHashEncoding), claim)) {
       return refused('wrong_signature', `The claim ${name} is not the SHA-256 of the body.`)
     }
   }

@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
+import type { Compute } from '../domain/turns.ts'
 import {
   type Arrival,
   type ArrivalHead,
@@ -34,6 +35,8 @@ export interface VerifiedSource {
 export interface VerifierDeps {
   /** One for all verifiers of a process. */
   readonly keySets: KeySets
+  /** Hashes bodies. */
+  readonly compute: Compute
 }
 
 /** The judge of the requests of one source. */
@@ -129,7 +132,7 @@ function proverOf(
   name: ProviderName,
   settings: Settings,
   secrets: VerifiedSource['secrets'],
-  { keySets }: VerifierDeps,
+  { keySets, compute }: VerifierDeps,
 ): Prover {
   const current = <T extends { readonly expiresAt: EpochMs | null }>(list: readonly T[], nowMs: EpochMs) =>
     list.filter(({ expiresAt }) => expiresAt === null || expiresAt > nowMs)
@@ -155,17 +158,17 @@ function proverOf(
     case 'shopify':
     case 'slack':
     case 'meta':
-      return byKey(hmacCheck({ ...(providers[name].hmac as HmacScheme), toleranceSeconds }))
+      return byKey(hmacCheck({ ...(providers[name].hmac as HmacScheme), toleranceSeconds }, compute))
     case 'standard':
-      return byKey(standardCheck(toleranceSeconds))
+      return byKey(standardCheck(toleranceSeconds, compute))
     case 'twilio':
-      return byKey(twilioCheck())
+      return byKey(twilioCheck(compute))
     case 'hmac':
-      return byKey(hmacCheck(ownScheme(settings, toleranceSeconds)))
+      return byKey(hmacCheck(ownScheme(settings, toleranceSeconds), compute))
     case 'jwt': {
       const scheme = jwtScheme(settings, toleranceSeconds)
       // Only processes that a token reaches load jose.
-      const check = async () => (await import('./jwt.ts')).jwtCheck(scheme, keySets)
+      const check = async () => (await import('./jwt.ts')).jwtCheck(scheme, keySets, compute)
       return {
         unready: async (head, nowMs) => (await check()).unready(head, nowMs),
         prove: async (arrival, nowMs) => (await check()).prove(arrival, texts(nowMs), nowMs),

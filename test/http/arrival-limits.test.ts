@@ -271,6 +271,33 @@ test('requests that wait for the keys of their sender hold no bodies, and other 
   assert.deepEqual(new Set(await statuses(waiting)), new Set([503]))
 })
 
+test('a large forged body is hashed in turns of the event loop', async (t) => {
+  const { api, made, makeSource } = await begin(t, {})
+  await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+  const { id } = await makeSource('shop', { provider: 'hmac', secret, settings: { header: 'X-Seal', hash: 'sha512' } })
+  for (let i = 0; i < 3; i++) {
+    const { status } = await api.ask('POST', `/app/shop/source/${id}/secret/rotate`, { secret: `${secret} ${i}` })
+    assert.equal(status, 200)
+  }
+  const { store, context } = api
+  // Each look at this clock takes a millisecond.
+  let [looks, turns] = [0, 0]
+  const soon = (act: () => void) => {
+    turns++
+    context.clock.soon(act)
+  }
+  const clock = { ...context.clock, steady: () => ++looks, soon }
+  const { publisher, limits } = context
+  const keySets = new KeySets(() => Promise.reject(new Error('No keys are fetched here.')))
+  const arrivals = new Arrivals({ store, publisher, clock, limits, keySets, onTrouble: assert.ifError })
+  const head = { method: 'POST', url: 'https://sluice.example/in/token', headers: { 'x-seal': '0'.repeat(128) } }
+  await assert.rejects(arrivals.receive(id, { ...head, body: Buffer.alloc(4 * 2 ** 20) }, attacker), {
+    code: 'not_verified',
+  })
+  assert.ok(turns > 10, `${turns} turns for four hashes of four mebibytes`)
+  await arrivals.close()
+})
+
 describe('a source of an application that has no room', () => {
   const roomy = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9, commitDelayMs: 5000 }
 

@@ -1,3 +1,4 @@
+import { allAtOnce } from '../../src/domain/turns.ts'
 import type { Arrival, Judgement } from '../../src/sources/arrival.ts'
 import { KeySets } from '../../src/sources/key-sets.ts'
 import type { ProviderName } from '../../src/sources/providers.ts'
@@ -30,7 +31,7 @@ export function verifierOf(
   keySets = noKeySets,
 ): Verifier {
   const secrets = secret === undefined ? [] : [{ secret, expiresAt: null }]
-  return openVerifier({ provider, settings, secrets }, { keySets })
+  return openVerifier({ provider, settings, secrets }, { keySets, compute: allAtOnce })
 }
 
 export function judged(

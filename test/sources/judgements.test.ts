@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
+import { allAtOnce } from '../../src/domain/turns.ts'
 import type { Judgement } from '../../src/sources/arrival.ts'
 import { type ProviderName, providerNames, providers } from '../../src/sources/providers.ts'
 import { type Settings, settingsProblems } from '../../src/sources/settings.ts'
@@ -108,7 +109,10 @@ describe('secrets', () => {
       { secret: 'new', expiresAt: null },
       { secret: 'old', expiresAt: now + 1000 },
     ]
-    const verifier = openVerifier({ provider: 'github', settings: {}, secrets }, { keySets: noKeySets })
+    const verifier = openVerifier(
+      { provider: 'github', settings: {}, secrets },
+      { keySets: noKeySets, compute: allAtOnce },
+    )
     const kind = async (key: string, at: number) => {
       const headers = { 'x-hub-signature-256': `sha256=${hex('{}', key)}`, 'x-github-event': 'push' }
       return (await verifier.judge(arrivalOf({ headers }), at)).kind
@@ -121,7 +125,10 @@ describe('secrets', () => {
     for (const name of providerNames.filter((each) => each !== 'none' && each !== 'jwt')) {
       const given = validly(name)
       const secrets = [{ secret: given.secret ?? '', expiresAt: now }]
-      const verifier = openVerifier({ provider: name, settings: given.settings, secrets }, { keySets: noKeySets })
+      const verifier = openVerifier(
+        { provider: name, settings: given.settings, secrets },
+        { keySets: noKeySets, compute: allAtOnce },
+      )
       const basic = `Basic ${Buffer.from(`user:${secret}`).toString('base64')}`
       const headers = { authorization: name === 'basic' ? basic : secret, 'x-signature': hex('{}') }
       assert.equal((await verifier.judge(arrivalOf({ headers }), now)).kind, 'refused', name)
