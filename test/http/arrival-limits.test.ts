@@ -298,11 +298,21 @@ test('a large forged body is hashed in turns of the event loop', async (t) => {
   await arrivals.close()
 })
 
+/** Resolves after so many turns of the event loop. */
+async function waitTurns(turns: number): Promise<undefined> {
+  for (let i = 0; i < turns; i++) await new Promise((resolve) => setImmediate(resolve))
+}
+
 describe('a source of an application that has no room', () => {
   const roomy = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9, commitDelayMs: 5000 }
 
   /** An API over a store whose `publish` the test replaces. */
-  async function over(t: TestContext, limits: Partial<typeof roomy>, publish?: (store: Store) => Store['publish']) {
+  async function over(
+    t: TestContext,
+    limits: Partial<typeof roomy>,
+    publish?: (store: Store) => Store['publish'],
+    more: Partial<HttpContext> = {},
+  ) {
     const { clock, advance } = standingClock()
     const first = await openApi({ clock })
     const { store } = first
@@ -310,7 +320,7 @@ describe('a source of an application that has no room', () => {
     const admission = new Admission({ ...roomy, ...limits }, depths, clock)
     const published = publish === undefined ? store : { ...store, publish: publish(store) }
     const publisher = new Publisher({ store: published, clock, admission })
-    const api = await openApi({ store, clock, publisher })
+    const api = await openApi({ store, clock, publisher, ...more })
     t.after(async () => {
       await api.app.close()
       await first.app.close()
@@ -362,6 +372,31 @@ describe('a source of an application that has no room', () => {
     assert.equal((await first).status, 202)
     assert.equal((await send(path, hub, { delivery: 'e1' })).status, 202)
     assert.equal(await messages('shop'), 2)
+  })
+
+  test('counts bodies until they are answered, and refuses more of the same address', async (t) => {
+    const [began, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    t.after(() => commit.resolve())
+    const limits = { ...configOf({}), maxUploadPerClient: 4_000_000 }
+    const slow =
+      ({ publish }: Store): Store['publish'] =>
+      async (...args) => {
+        began.resolve()
+        await commit.promise
+        return publish(...args)
+      }
+    const { send, statuses, path } = await over(t, {}, slow, { bodyLimitBytes, limits })
+    const large = () => send(path, attacker, { body: Buffer.alloc(1_000_000) })
+    const waiting = times(4, large)
+    await began.promise
+    const more = times(10, large)
+    // The first of them is answered while the four wait for their commit, if it is refused.
+    const first = await Promise.race([more[0], waitTurns(1000)])
+    commit.resolve()
+    assert.equal(first?.status, 429)
+    assert.deepEqual(new Set(await statuses(more)), new Set([429]))
+    assert.deepEqual(new Set(await statuses(waiting)), new Set([202]))
+    assert.equal((await large()).status, 202, 'the bytes are given back with the answer')
   })
 
   test('answers 503 when the store fails after the commit, and the repeated event is the same message', async (t) => {
