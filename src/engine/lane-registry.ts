@@ -34,6 +34,8 @@ export class LaneRegistry {
   #stopped = false
   /** Owned lanes whose settings changed and could not be read. */
   readonly #outdated = new Set<number>()
+  /** Endpoints whose settings changed while the store answers a claim; undefined while it answers none. */
+  #changed: Set<number> | 'all' | undefined
 
   constructor(parts: LaneRegistryParts) {
     this.#parts = parts
@@ -69,8 +71,22 @@ export class LaneRegistry {
     for (const owned of this.#lanes.values()) this.#drop(owned)
   }
 
+  /** The store answers a claim. The answer may be older than a change of settings that is signalled before it comes. */
+  claimBegins(): void {
+    this.#changed = new Set()
+  }
+
+  /** Takes the lanes that the claim brought. */
+  claimEnds(lanes: readonly ClaimedLane[]): void {
+    const changed = this.#changed
+    this.#changed = undefined
+    for (const lane of lanes) this.#take(lane)
+    const keys = lanes.map(({ endpoint }) => endpoint.key)
+    void this.refresh(changed === 'all' ? keys : keys.filter((key) => changed?.has(key)))
+  }
+
   /** A lane is owned from now on. */
-  take(claimed: ClaimedLane): void {
+  #take(claimed: ClaimedLane): void {
     const { clock, scheduler, reader, serverDefaults } = this.#parts
     const endpoint = withDefaults(claimed.endpoint, serverDefaults)
     // Owned already: a claim also names lanes that an earlier answer, which was lost, may have brought.
@@ -108,6 +124,8 @@ export class LaneRegistry {
 
   /** Reads the settings of owned lanes again, after they were changed. */
   async refresh(endpoints?: readonly number[]): Promise<void> {
+    if (endpoints === undefined) this.#changed &&= 'all'
+    else if (this.#changed instanceof Set) for (const key of endpoints) this.#changed.add(key)
     const keys: number[] = []
     this.each((owned) => keys.push(owned.endpoint.key), endpoints)
     if (keys.length === 0) return

@@ -73,10 +73,11 @@ export class Ownership {
     if (!this.#stopped && worker !== 0 && this.#unconfirmed.length === 0) {
       this.#claimedAt = clock.steady()
       this.#asking = true
+      registry.claimBegins()
       try {
         const claim = await store.claim(worker, claimLanes, this.#claimLost, this.#parts.regions)
         this.#claimLost = false
-        if (worker === membership.worker) for (const lane of claim.lanes) registry.take(lane)
+        registry.claimEnds(worker === membership.worker ? claim.lanes : [])
         const unclean = claim.lanes.filter(({ clean }) => !clean).length
         if (unclean > 0) this.#parts.onUnclean?.(unclean)
         if (claim.lanes.length >= claimLanes) this.#claimAgain = true
@@ -84,6 +85,7 @@ export class Ownership {
         if (!this.#claimAgain) this.#nextLaneAt = clock.steady() + (claim.nextInMs ?? Number.POSITIVE_INFINITY)
       } catch (error) {
         this.#claimLost = true
+        registry.claimEnds([])
         this.#parts.onTrouble(error)
       }
       this.#asking = false

@@ -177,3 +177,42 @@ test('a lane that was moved while the answer to its claim was lost is given back
   assert.deepEqual([lost > 1, sent, lanes.length], [true, 0, 1])
   engine.crash()
 })
+
+test('a pause that is signalled before the answer to a claim comes is not missed', async (t) => {
+  const clock = new VirtualClock()
+  const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
+  t.after(() => store.close())
+  const app = await store.createApplication({ name: 'Acme', uid: null, throttleRate: null, metadata: {} })
+  // The first delivery leaves, because the settings are read while it is sent; the second must wait.
+  const endpoint = await store.createEndpoint(app.key, { ...plainEndpoint, concurrency: 1 })
+  const common = { app: app.key, eventType: 'x', eventId: null, channels: null, contentType: 'application/json' }
+  const { version = 0 } = (await store.subscriptions(app.key)) ?? {}
+  const publication = { ...common, version, body: Buffer.from('{}'), endpoints: [endpoint.key], delayMs: 0 }
+  await store.publish([publication, publication, publication])
+  let isPaused = false
+  const slow = new Proxy(store, {
+    get(target, name) {
+      if (name !== 'claim') return Reflect.get(target, name)
+      return async (...args: Parameters<Store['claim']>) => {
+        const claim = await target.claim(...args)
+        if (claim.lanes.length > 0 && !isPaused) {
+          isPaused = true
+          await target.updateEndpoint(app.key, endpoint.key, { paused: true })
+        }
+        return claim
+      }
+    },
+  })
+  let sent = 0
+  const sender = sendingBy((_target, _message, onLeave, onEnd) => {
+    sent++
+    clock.soon(onLeave)
+    return clock.after(100, () => onEnd(success))
+  })
+  const engine = new Engine({ ...engineParts(clock), store: slow, sender, onTrouble() {} })
+  await engine.start()
+  await clock.advance(30_000)
+  assert.ok(isPaused)
+  assert.ok(sent <= 1, `${sent} were sent to a paused endpoint`)
+  engine.crash()
+})
