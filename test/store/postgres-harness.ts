@@ -82,11 +82,19 @@ async function openEmpty(): Promise<(typeof emptied)[number]> {
   return { url, store }
 }
 
-const empty = `
-  delete from application where key > 0; delete from removal; delete from event_type; delete from endpoint; delete from message; delete from event_id; delete from pending; delete from idempotency; delete from fan_out;
-  delete from attempt; delete from dead; delete from unfiled; delete from dead_file; delete from lane; delete from worker; delete from task; delete from api_key;
-  delete from app_token; delete from web_session; delete from portal_look; delete from alert; delete from alert_silence; delete from audit; delete from coalescing; delete from coalesced; delete from schedule; delete from leader; delete from payload_end; delete from notice;
-  delete from history; delete from subject; delete from subject_key; delete from signing_key`
+/** The key that seals secrets stays. The management application stays, and what a store remembers of it is outdated. */
+const selectEmptying = `
+  select string_agg('delete from ' || relname, ';') || ' where key > 0; update application set version = version + 1' as text
+    from (select relname from pg_class
+           where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition
+             and relname not in ('migration', 'sealing_key')
+           order by relname = 'application') as emptied`
+let emptying: Promise<string> | undefined
+
+async function empty(server: PostgresServer, url: string): Promise<void> {
+  emptying ??= server.query(selectEmptying, url).then(({ rows }) => rows[0].text as string)
+  await server.query(await emptying, url)
+}
 
 const deaf: Watcher = { rows() {}, lanes() {}, settings() {} }
 
@@ -109,7 +117,7 @@ export async function openPostgresHarness(): Promise<Harness & { readonly url: s
     if (isClosed) return
     store.watch(deaf)
     await quiet(server, url)
-    await server.query(empty, url)
+    await empty(server, url)
     emptied.push({ url, store })
   })
 }
