@@ -4,7 +4,8 @@ import { appendFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { Agent, request } from 'undici'
+import { Worker } from 'node:worker_threads'
+import { request } from 'undici'
 import { atEnd } from '../e2e/at-end.ts'
 import { Client } from '../e2e/client.ts'
 import { openPlace, type Place } from '../e2e/place.ts'
@@ -46,6 +47,7 @@ export class Target {
   readonly place: Place
   readonly client: Client
   readonly #t: TestContext
+  #bystander: Worker | undefined
 
   private constructor(t: TestContext, program: Program, place: Place) {
     this.#t = t
@@ -114,14 +116,13 @@ export class Target {
     attack: () => Promise<unknown>,
     limits: { readonly grownMbAtMost?: number } = {},
   ): Promise<Figures> {
+    const bystander = await this.#watching()
     const before = await this.#ask('begin')
-    const bystander = this.#watch()
-    let watched = 0
-    try {
-      await attack()
-    } finally {
-      watched = await bystander.stop()
-    }
+    bystander.postMessage('begin')
+    await attack()
+    const answer = once(bystander, 'message')
+    bystander.postMessage('read')
+    const [watched] = (await answer) as [number]
     assert.ok(this.program.isRunning, `${name}: the process ended\n${this.program.logged.slice(-2000)}`)
     const after = await this.#ask('read')
     const figures: Figures = {
@@ -145,32 +146,15 @@ export class Target {
     if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`)
   }
 
-  /** Asks for the server's health over and over on a connection of its own; `stop` answers the longest wait. */
-  #watch(): { stop(): Promise<number> } {
-    const agent = new Agent({ connections: 1, pipelining: 1, headersTimeout: 120_000 })
-    let longest = 0
-    let stopped = false
-    const loop = (async () => {
-      while (!stopped && this.program.isRunning) {
-        const began = performance.now()
-        try {
-          const reply = await request(`${this.program.api}/health/ping`, { dispatcher: agent })
-          await reply.body.dump()
-        } catch (error) {
-          if (this.program.isRunning) throw error
-        }
-        longest = Math.max(longest, performance.now() - began)
-        await new Promise((resolve) => setTimeout(resolve, 5))
-      }
-    })()
-    return {
-      stop: async () => {
-        stopped = true
-        await loop
-        await agent.close()
-        return longest
-      },
+  /** The bystander of this server, who asks from the first attack on. */
+  async #watching(): Promise<Worker> {
+    if (this.#bystander === undefined) {
+      const bystander = new Worker(new URL('bystander.ts', import.meta.url), { workerData: { port: this.port } })
+      atEnd(this.#t, () => bystander.terminate())
+      await once(bystander, 'message')
+      this.#bystander = bystander
     }
+    return this.#bystander
   }
 
   async #ask(question: 'begin' | 'read'): Promise<Reading> {
