@@ -151,13 +151,16 @@ export function postgresTransaction<Pool extends PostgresPool>(
   }
 }
 
-/** Processes that create the table at once can collide in Postgres' catalogue: the second try finds the table. */
+/** Errors of a collision in Postgres' catalogue: a unique key, a table, or the type of a table that is there meanwhile. */
+const collisions: readonly unknown[] = ['23505', '42P07', '42710']
+
+/** Processes that create the table at once can collide: the second try finds the table. */
 async function created(database: PostgresQuery, statement: string): Promise<void> {
   for (const each of statement.split(';')) {
     try {
       await database.query(each)
     } catch (error) {
-      if ((error as { code?: unknown }).code !== '23505') throw error
+      if (!collisions.includes((error as { code?: unknown }).code)) throw error
       await database.query(each)
     }
   }
