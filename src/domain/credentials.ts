@@ -88,7 +88,10 @@ export function rotatedCertificates(
   return keepsOld ? [next, { ...newest, replacedAt: now + overlapMs }] : [next]
 }
 
-/** The certificates that may be shown to the receiver now, the preferred one first. A certificate that is not valid yet comes last. */
+/**
+ * The certificates that may be shown to the receiver now, the preferred one first. A certificate that is not valid yet
+ * comes last.
+ */
 export function usableCertificates(all: ClientCertificates, now: EpochMs): ClientCertificate[] {
   const usable = all.filter(({ replacedAt }) => replacedAt === null || replacedAt > now)
   return [

@@ -25,7 +25,10 @@ export interface Answer extends Stored {
 /** See `StoredTogether`. */
 type Stored = Partial<Pick<StoredTogether, 'merged' | 'repeated'>>
 
-/** Admitted publications: their deliveries count as waiting. A caller settles them with the store's answer, or withdraws them. */
+/**
+ * Admitted publications: their deliveries count as waiting. A caller settles them with the store's answer, or withdraws
+ * them.
+ */
 export class Prepared {
   readonly subscriptions: AppSubscriptions
   readonly publications: readonly Publication[]

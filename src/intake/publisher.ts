@@ -118,7 +118,10 @@ export class Publisher {
       return last.prepared.publications[0] as Publication
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
-      if (enlisted === undefined) throw noSuch('application', ref)
+      if (enlisted === undefined) {
+        last.prepared?.withdraw()
+        throw noSuch('application', ref)
+      }
       const { published, committed } = enlisted
       last.prepared?.settle(published)
       return { ...messageOf(published, item), committed }

@@ -37,6 +37,9 @@ test('a database that crashes and comes back under load costs nothing that was a
   const meanwhile = () => ledger.entries.filter((entry) => entry.askedAt > stoppedAt && entry.knownAt > entry.askedAt)
   await eventually('producers are told', () => meanwhile().length >= 20)
   for (const { outcome } of meanwhile()) assert.deepEqual(outcome, { state: 'refused', status: 503 })
+  // Each asks the store twice before it calls it lost.
+  const saysLost = ({ logged }: Program) => logged.includes('store lost: postgres: ')
+  await eventually('both say that the store is lost', () => saysLost(server) && saysLost(worker))
   const refused = meanwhile()
   await database.start()
 

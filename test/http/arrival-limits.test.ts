@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHmac, generateKeyPairSync } from 'node:crypto'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { describe, type TestContext, test } from 'node:test'
 import { SignJWT } from 'jose'
 import { makeSourceToken } from '../../src/domain/source.ts'
@@ -269,6 +271,31 @@ test('requests that wait for the keys of their sender hold no bodies, and other 
   assert.equal((await send(other.path, attacker, { body: Buffer.alloc(1_000_000) })).status, 202)
   keys.resolve()
   assert.deepEqual(new Set(await statuses(waiting)), new Set([503]))
+})
+
+test('bodies of clients that hang up give their bytes back', async (t) => {
+  const { api, made, makeSource } = await begin(t, { maxUploadPerClient: 2_000_000 })
+  await made('/api/v1/app', { name: 'Shop', uid: 'shop' })
+  const { path } = await makeSource('shop')
+  const url = new URL(path, await api.app.listen({ port: 0, host: '127.0.0.1' }))
+  const body = Buffer.alloc(900_000)
+  const signature = `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`
+  const genuine = async () =>
+    (await fetch(url, { method: 'POST', body, headers: { 'x-hub-signature-256': signature } })).status
+  const head = `POST ${path} HTTP/1.1\r\nhost: sluice\r\ncontent-length: ${body.length}\r\n\r\n`
+  for (const ends of ['destroy', 'resetAndDestroy'] as const) {
+    const sockets = await Promise.all(
+      times(4, async () => {
+        const socket = connect(Number(url.port), '127.0.0.1').on('error', () => {})
+        await once(socket, 'connect')
+        socket.write(head)
+        return socket
+      }),
+    )
+    await eventually('no more fit', async () => (await genuine()) === 429)
+    for (const socket of sockets) socket[ends]()
+    await eventually('one fits again', async () => (await genuine()) === 202)
+  }
 })
 
 test('a large forged body is hashed in turns of the event loop', async (t) => {

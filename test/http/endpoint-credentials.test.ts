@@ -214,7 +214,7 @@ test('credentials do not follow a URL to another host', async () => {
   assert.equal(again.status, 200)
 })
 
-test('secret headers do not follow a URL to another host, whoever moves it', async () => {
+test('secret headers do not follow a URL to another host, whether an operator or a customer moves it', async () => {
   const api = await opened()
   const headers = { Authorization: 'Bearer canary', 'X-Api-Key': 'canary', 'X-Plain': 'shown' }
   assert.equal((await api.ask('PUT', `${one}/headers`, { headers })).status, 204)

@@ -232,8 +232,9 @@ interface Located {
 /**
  * Finds the rows of deliveries. Rows are not indexed by message, since every delivery would pay for it; but a replay's
  * instant is known, a retry's is in the last attempt, a delayed row's in its message, and a fresh row's is that of its
- * message but for a moment. Only a row that must exist and is none of these is searched among all of its class: a dead letter has no row. `areAccepted`
- * says that the messages were accepted for these endpoints, which is otherwise looked up where it matters.
+ * message but for a moment. Only a row that must exist and is none of these is searched among all of its class: a dead
+ * letter has no row. `areAccepted` says that the messages were accepted for these endpoints, which is otherwise looked up
+ * where it matters.
  */
 function* locate(sql: Sql, deliveries: readonly DeliveryKey[], areAccepted = false): Work<Located> {
   if (deliveries.length === 0) return { places: [], strange: [] }

@@ -135,20 +135,18 @@ function* deliveriesOf(sql: Sql, present: readonly [Erasure, ErasableMessage][])
 }
 
 function caseOf(erasure: Erasure, row: ErasableMessage, places: readonly QueuePlace[]): Case {
-  const { how, part } = erasure
-  const waits = places.length > 0 || row.expanding
-  // A message in parts is rewritten whether or not anything waits: its first endpoints do not tell.
-  const goesOn = !row.expunged && (waits || part !== undefined)
-  const fate =
-    how === 'settle'
-      ? 'settled'
-      : how === 'end' && waits && !row.expunged
-        ? 'spared'
-        : how === 'rewrite' && goesOn
-          ? 'rewritten'
-          : 'erased'
+  const { part } = erasure
   const isLast = part === undefined || part.until >= row.endpoints.length
-  return { erasure, row, isFirst: (part?.from ?? 0) === 0, isLast, places, fate }
+  return { erasure, row, isFirst: (part?.from ?? 0) === 0, isLast, places, fate: fateOf(erasure, row, places) }
+}
+
+function fateOf({ how, part }: Erasure, row: ErasableMessage, places: readonly QueuePlace[]): Case['fate'] {
+  if (how === 'settle') return 'settled'
+  if (row.expunged) return 'erased'
+  const waits = places.length > 0 || row.expanding
+  if (how === 'end') return waits ? 'spared' : 'erased'
+  // A message in parts is rewritten whether or not anything waits: its first endpoints do not tell.
+  return how === 'rewrite' && (waits || part !== undefined) ? 'rewritten' : 'erased'
 }
 
 function* erasePayloads(sql: Transaction, touched: readonly Case[]): Work<void> {
