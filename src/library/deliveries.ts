@@ -1,12 +1,12 @@
 import type { Static } from 'typebox'
 import type { DeadReason } from '../domain/judge.ts'
-import type { Request } from '../operations/in-process.ts'
+import type { CallRoute } from '../operations/in-process.ts'
 import type { TaskStartedOut } from '../operations/nouns/background-task.ts'
 import type { DeadReplayIn } from '../operations/nouns/dead-letter.ts'
 import type { DeadLetterOut, DeadLetterTrailOut } from '../operations/nouns/dead-letter-schema.ts'
-import type { HeadOut, LaneOut as LaneOutSchema } from '../operations/nouns/lane.ts'
+import type { LaneOut as LaneOutSchema } from '../operations/nouns/lane.ts'
 import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../operations/nouns/why.ts'
-import { type List, type ListOptions, part, queryOf } from './manage.ts'
+import type { List, ListOptions } from './manage.ts'
 
 /** The state of an endpoint's lane as the API shows it. */
 export type LaneOut = Static<typeof LaneOutSchema>
@@ -24,17 +24,14 @@ export interface Lanes {
   skipHead(app: string, endpoint: string, message?: string): Promise<string | null>
 }
 
-export function lanes(request: Request): Lanes {
-  const at = (app: string, endpoint: string) => `/app/${part(app)}/endpoint/${part(endpoint)}/lane`
-  const direct = (action: 'retry' | 'skip') => async (app: string, endpoint: string, message?: string) => {
-    const body = message === undefined ? {} : { messageId: message }
-    const { messageId } = await request<Static<typeof HeadOut>>('POST', `${at(app, endpoint)}/head/${action}`, body)
-    return messageId
-  }
+export function lanes(call: CallRoute): Lanes {
+  const retry = call('POST', '/app/:app/endpoint/:endpoint/lane/head/retry')
+  const skip = call('POST', '/app/:app/endpoint/:endpoint/lane/head/skip')
+  const bodyOf = (message?: string) => (message === undefined ? {} : { messageId: message })
   return {
-    get: (app, endpoint) => request('GET', at(app, endpoint)),
-    retryHead: direct('retry'),
-    skipHead: direct('skip'),
+    get: call('GET', '/app/:app/endpoint/:endpoint/lane'),
+    retryHead: async (app, endpoint, message) => (await retry(app, endpoint, bodyOf(message))).messageId,
+    skipHead: async (app, endpoint, message) => (await skip(app, endpoint, bodyOf(message))).messageId,
   }
 }
 
@@ -55,15 +52,16 @@ export interface Explain {
   (app: string, endpoint: string, message: string): Promise<DeliveryWhy>
 }
 
-export function explain(request: Request): Explain {
+export function explain(call: CallRoute): Explain {
+  const ofApplication = call('GET', '/app/:app/why', { limit: 100 })
+  const ofEndpoint = call('GET', '/app/:app/endpoint/:endpoint/why')
+  const ofDelivery = call('GET', '/app/:app/msg/:message/endpoint/:endpoint/why')
   function why(app: string): Promise<ApplicationWhy>
   function why(app: string, endpoint: string): Promise<EndpointWhy>
   function why(app: string, endpoint: string, message: string): Promise<DeliveryWhy>
   function why(app: string, endpoint?: string, message?: string): Promise<unknown> {
-    const at = `/app/${part(app)}`
-    if (endpoint === undefined) return request('GET', `${at}/why?limit=100`)
-    if (message === undefined) return request('GET', `${at}/endpoint/${part(endpoint)}/why`)
-    return request('GET', `${at}/msg/${part(message)}/endpoint/${part(endpoint)}/why`)
+    if (endpoint === undefined) return ofApplication(app)
+    return message === undefined ? ofEndpoint(app, endpoint) : ofDelivery(app, message, endpoint)
   }
   return why
 }
@@ -96,20 +94,13 @@ export interface DeadLetters {
   replay(app: string, which?: DeadReplay): Promise<StartedTask>
 }
 
-export function deadLetters(request: Request): DeadLetters {
-  const all = (app: string) => `/app/${part(app)}/dead`
+export function deadLetters(call: CallRoute): DeadLetters {
+  const list = call('GET', '/app/:app/dead')
+  const replay = call('POST', '/app/:app/dead/replay')
   return {
-    list(app, { endpoint, eventTypes, before, after, ...options } = {}) {
-      const query = queryOf({
-        ...options,
-        endpoint_id: endpoint,
-        event_types: eventTypes?.join(','),
-        before: before?.toISOString(),
-        after: after?.toISOString(),
-      })
-      return request('GET', all(app) + query)
-    },
-    get: (app, message, endpoint) => request('GET', `${all(app)}/${part(message)}/${part(endpoint)}`),
-    replay: (app, which = {}) => request('POST', `${all(app)}/replay`, which),
+    list: (app, { endpoint, eventTypes, ...options } = {}) =>
+      list(app, { ...options, endpoint_id: endpoint, event_types: eventTypes }),
+    get: call('GET', '/app/:app/dead/:message/:endpoint'),
+    replay: (app, which = {}) => replay(app, which),
   }
 }

@@ -1,8 +1,8 @@
 import type { Static } from 'typebox'
-import type { Request } from '../operations/in-process.ts'
+import type { CallRoute } from '../operations/in-process.ts'
 import type { MessageAttemptOut } from '../operations/nouns/attempt-schema.ts'
 import type { MessageOut } from '../operations/nouns/message-schema.ts'
-import { type List, type ListOptions, part, queryOf } from './manage.ts'
+import { type List, type ListOptions, unanswered } from './manage.ts'
 
 /** A message as the API shows it. */
 export type Message = Static<typeof MessageOut>
@@ -29,14 +29,13 @@ export interface Messages {
   expunge(app: string, message: string): Promise<void>
 }
 
-export function messages(request: Request): Messages {
-  const at = (app: string, message: string) => `/app/${part(app)}/msg/${part(message)}`
+export function messages(call: CallRoute): Messages {
+  const list = call('GET', '/app/:app/msg')
   return {
-    get: (app, message) => request('GET', at(app, message)),
-    list: (app, options) => request('GET', `/app/${part(app)}/msg${historyQuery(options)}`),
-    resend: async (app, message, endpoint) =>
-      void (await request('POST', `${at(app, message)}/endpoint/${part(endpoint)}/resend`)),
-    expunge: async (app, message) => void (await request('DELETE', `${at(app, message)}/content`)),
+    get: call('GET', '/app/:app/msg/:message'),
+    list: (app, options) => list(app, historyQuery(options)),
+    resend: unanswered(call('POST', '/app/:app/msg/:message/endpoint/:endpoint/resend')),
+    expunge: unanswered(call('DELETE', '/app/:app/msg/:message/content')),
   }
 }
 
@@ -48,17 +47,15 @@ export interface Attempts {
   atEndpoint(app: string, endpoint: string, options?: HistoryOptions): Promise<List<Attempt>>
 }
 
-export function attempts(request: Request): Attempts {
-  const list = (of: 'msg' | 'endpoint') => (app: string, name: string, options?: HistoryOptions) =>
-    request<List<Attempt>>('GET', `/app/${part(app)}/attempt/${of}/${part(name)}${historyQuery(options)}`)
-  return { ofMessage: list('msg'), atEndpoint: list('endpoint') }
+export function attempts(call: CallRoute): Attempts {
+  const ofMessage = call('GET', '/app/:app/attempt/msg/:message')
+  const atEndpoint = call('GET', '/app/:app/attempt/endpoint/:endpoint')
+  return {
+    ofMessage: (app, message, options) => ofMessage(app, message, historyQuery(options)),
+    atEndpoint: (app, endpoint, options) => atEndpoint(app, endpoint, historyQuery(options)),
+  }
 }
 
-function historyQuery({ eventTypes, before, after, ...options }: HistoryOptions = {}): string {
-  return queryOf({
-    ...options,
-    event_types: eventTypes?.join(','),
-    before: before?.toISOString(),
-    after: after?.toISOString(),
-  })
+function historyQuery({ eventTypes, ...options }: HistoryOptions = {}): object {
+  return { ...options, event_types: eventTypes }
 }

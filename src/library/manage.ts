@@ -1,13 +1,14 @@
 import type { Static } from 'typebox'
-import type { Request } from '../operations/in-process.ts'
+import type { CallRoute } from '../operations/in-process.ts'
 import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../operations/nouns/application-schema.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../operations/nouns/endpoint-schema.ts'
+import type { EndpointSecretRotateIn } from '../operations/nouns/endpoint-secret.ts'
 import type {
   ScheduleFields,
   ScheduleOut as ScheduleOutSchema,
   SchedulePatchFields,
 } from '../operations/nouns/schedule-schema.ts'
-
+import type { SourceSecretRotateIn } from '../operations/nouns/source.ts'
 import type { SourceProviderOut as SourceProviderOutSchema } from '../operations/nouns/source-provider.ts'
 import type {
   ArrivalSampleOut as ArrivalSampleOutSchema,
@@ -19,6 +20,10 @@ import type {
   SourceTestIn as SourceTestInSchema,
   SourceTestOut as SourceTestOutSchema,
 } from '../operations/nouns/source-schema.ts'
+import type { PageQuery } from '../operations/page.ts'
+
+/** Fields that may be left out, or be null or undefined, which means the same. */
+type Options<T> = { readonly [Field in keyof T]?: T[Field] | null | undefined }
 
 /** An application as the API shows it. */
 export type ApplicationOut = ReturnType<typeof toApplicationOut>
@@ -26,11 +31,7 @@ export type ApplicationOut = ReturnType<typeof toApplicationOut>
 export type EndpointOut = ReturnType<typeof toEndpointOut>
 
 /** The part of a list to get. */
-export interface ListOptions {
-  readonly limit?: number | undefined
-  readonly iterator?: string | null | undefined
-  readonly order?: 'ascending' | 'descending' | undefined
-}
+export type ListOptions = Options<PageQuery>
 
 /** One page of a list; `iterator` asks for the next one. */
 export interface List<T> {
@@ -82,56 +83,43 @@ export interface Endpoints {
 }
 
 /** The new secret of an endpoint. */
-export interface SecretRotation {
-  readonly key?: string | undefined
-  readonly gracePeriodSeconds?: number | undefined
-}
+export type SecretRotation = Options<Static<typeof EndpointSecretRotateIn>>
 
-export function applications(request: Request): Applications {
+export function applications(call: CallRoute): Applications {
   return {
-    create: (input) => request('POST', '/app', input),
-    getOrCreate: (input) => request('POST', '/app?get_if_exists=true', input),
-    get: (app) => request('GET', `/app/${part(app)}`),
-    list: (options) => request('GET', `/app${queryOf(options)}`),
-    update: (app, change) => request('PATCH', `/app/${part(app)}`, change),
-    delete: (app) => request('DELETE', `/app/${part(app)}`),
+    create: call('POST', '/app'),
+    getOrCreate: call('POST', '/app', { get_if_exists: true }),
+    get: call('GET', '/app/:app'),
+    list: call('GET', '/app'),
+    update: call('PATCH', '/app/:app'),
+    delete: call('DELETE', '/app/:app'),
   }
 }
 
-export function endpoints(request: Request): Endpoints {
-  const at = (app: string, endpoint: string) => `/app/${part(app)}/endpoint/${part(endpoint)}`
+export function endpoints(call: CallRoute): Endpoints {
+  const secret = call('GET', '/app/:app/endpoint/:endpoint/secret')
+  const rotateSecret = call('POST', '/app/:app/endpoint/:endpoint/secret/rotate')
   return {
-    create: (app, input) => request('POST', `/app/${part(app)}/endpoint`, input),
-    get: (app, endpoint) => request('GET', at(app, endpoint)),
-    list: (app, options) => request('GET', `/app/${part(app)}/endpoint${queryOf(options)}`),
-    update: (app, endpoint, change) => request('PATCH', at(app, endpoint), change),
-    delete: (app, endpoint) => request('DELETE', at(app, endpoint)),
-    pause: async (app, endpoint) => void (await request('POST', `${at(app, endpoint)}/pause`)),
-    resume: async (app, endpoint) => void (await request('POST', `${at(app, endpoint)}/resume`)),
-    openCircuit: (app, endpoint) => request('POST', `${at(app, endpoint)}/circuit/open`),
-    closeCircuit: (app, endpoint) => request('POST', `${at(app, endpoint)}/circuit/close`),
-    resetCircuit: (app, endpoint) => request('POST', `${at(app, endpoint)}/circuit/reset`),
-    async secret(app, endpoint) {
-      const { key } = await request<{ key: string }>('GET', `${at(app, endpoint)}/secret`)
-      return key
-    },
-    async rotateSecret(app, endpoint, rotation = {}) {
-      const { key } = await request<{ key: string }>('POST', `${at(app, endpoint)}/secret/rotate`, rotation)
-      return key
-    },
+    create: call('POST', '/app/:app/endpoint'),
+    get: call('GET', '/app/:app/endpoint/:endpoint'),
+    list: call('GET', '/app/:app/endpoint'),
+    update: call('PATCH', '/app/:app/endpoint/:endpoint'),
+    delete: call('DELETE', '/app/:app/endpoint/:endpoint'),
+    pause: unanswered(call('POST', '/app/:app/endpoint/:endpoint/pause')),
+    resume: unanswered(call('POST', '/app/:app/endpoint/:endpoint/resume')),
+    openCircuit: call('POST', '/app/:app/endpoint/:endpoint/circuit/open'),
+    closeCircuit: call('POST', '/app/:app/endpoint/:endpoint/circuit/close'),
+    resetCircuit: call('POST', '/app/:app/endpoint/:endpoint/circuit/reset'),
+    secret: async (app, endpoint) => (await secret(app, endpoint)).key,
+    rotateSecret: async (app, endpoint, rotation = {}) => (await rotateSecret(app, endpoint, rotation)).key,
   }
 }
 
-/** Escapes a name, so that it is one part of a path. */
-export function part(name: string): string {
-  return encodeURIComponent(name)
-}
-
-/** The query of a path; '' without options. */
-export function queryOf(options: object = {}): string {
-  const query = new URLSearchParams()
-  for (const [name, value] of Object.entries(options)) if (value != null) query.set(name, String(value))
-  return query.size === 0 ? '' : `?${query}`
+/** The same call, which resolves with nothing. */
+export function unanswered<Given extends unknown[]>(
+  call: (...given: Given) => Promise<unknown>,
+): (...given: Given) => Promise<void> {
+  return async (...given) => void (await call(...given))
 }
 
 /** A schedule to create. */
@@ -156,21 +144,17 @@ export interface Schedules {
   run(app: string, schedule: string): Promise<string>
 }
 
-export function schedules(request: Request): Schedules {
-  const all = (app: string) => `/app/${part(app)}/schedule`
-  const at = (app: string, schedule: string) => `${all(app)}/${part(schedule)}`
+export function schedules(call: CallRoute): Schedules {
+  const run = call('POST', '/app/:app/schedule/:schedule/run')
   return {
-    create: (app, input) => request('POST', all(app), input),
-    get: (app, schedule) => request('GET', at(app, schedule)),
-    list: (app, options) => request('GET', all(app) + queryOf(options)),
-    update: (app, schedule, change) => request('PATCH', at(app, schedule), change),
-    delete: (app, schedule) => request('DELETE', at(app, schedule)),
-    pause: async (app, schedule) => void (await request('POST', `${at(app, schedule)}/pause`)),
-    resume: async (app, schedule) => void (await request('POST', `${at(app, schedule)}/resume`)),
-    async run(app, schedule) {
-      const { msgId } = await request<{ msgId: string }>('POST', `${at(app, schedule)}/run`)
-      return msgId
-    },
+    create: call('POST', '/app/:app/schedule'),
+    get: call('GET', '/app/:app/schedule/:schedule'),
+    list: call('GET', '/app/:app/schedule'),
+    update: call('PATCH', '/app/:app/schedule/:schedule'),
+    delete: call('DELETE', '/app/:app/schedule/:schedule'),
+    pause: unanswered(call('POST', '/app/:app/schedule/:schedule/pause')),
+    resume: unanswered(call('POST', '/app/:app/schedule/:schedule/resume')),
+    run: async (app, schedule) => (await run(app, schedule)).msgId,
   }
 }
 
@@ -215,33 +199,24 @@ export interface Sources {
 }
 
 /** The new secret of a source. */
-export interface SourceRotation {
-  readonly secret?: string | undefined
-  readonly gracePeriodSeconds?: number | undefined
-}
+export type SourceRotation = Options<Static<typeof SourceSecretRotateIn>>
 
-export function sources(request: Request): Sources {
-  const all = (app: string) => `/app/${part(app)}/source`
-  const at = (app: string, source: string) => `${all(app)}/${part(source)}`
+export function sources(call: CallRoute): Sources {
+  const providers = call('GET', '/source-provider')
+  const rotateToken = call('POST', '/app/:app/source/:source/token/rotate')
+  const rotateSecret = call('POST', '/app/:app/source/:source/secret/rotate')
+  const samples = call('GET', '/app/:app/source/:source/sample')
   return {
-    create: (app, input) => request('POST', all(app), input),
-    get: (app, source) => request('GET', at(app, source)),
-    list: (app, options) => request('GET', `${all(app)}${queryOf(options)}`),
-    listAll: (options) => request('GET', `/source${queryOf(options)}`),
-    async providers() {
-      return (await request<{ data: readonly SourceProviderOut[] }>('GET', '/source-provider')).data
-    },
-    update: (app, source, change) => request('PATCH', at(app, source), change),
-    delete: (app, source) => request('DELETE', at(app, source)),
-    rotateToken: (app, source, gracePeriodSeconds) =>
-      request('POST', `${at(app, source)}/token/rotate`, { gracePeriodSeconds }),
-    async rotateSecret(app, source, rotation = {}) {
-      const { secret } = await request<{ secret: string | null }>('POST', `${at(app, source)}/secret/rotate`, rotation)
-      return secret
-    },
-    async samples(app, source) {
-      return (await request<{ data: readonly ArrivalSampleOut[] }>('GET', `${at(app, source)}/sample`)).data
-    },
-    test: (app, source, tried) => request('POST', `${at(app, source)}/test`, tried),
+    create: call('POST', '/app/:app/source'),
+    get: call('GET', '/app/:app/source/:source'),
+    list: call('GET', '/app/:app/source'),
+    listAll: call('GET', '/source'),
+    providers: async () => (await providers()).data,
+    update: call('PATCH', '/app/:app/source/:source'),
+    delete: call('DELETE', '/app/:app/source/:source'),
+    rotateToken: (app, source, gracePeriodSeconds) => rotateToken(app, source, { gracePeriodSeconds }),
+    rotateSecret: async (app, source, rotation = {}) => (await rotateSecret(app, source, rotation)).secret,
+    samples: async (app, source) => (await samples(app, source)).data,
+    test: call('POST', '/app/:app/source/:source/test'),
   }
 }

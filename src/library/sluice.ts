@@ -3,7 +3,7 @@ import type { Delivering } from '../compose/delivering.ts'
 import { type Api, openParts, type Parts } from '../compose/parts.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { AcceptedWithin } from '../intake/publisher.ts'
-import { inProcess, invalid, type Request, type TypedRequest } from '../operations/in-process.ts'
+import { inProcess, invalid, type Request, routeCalls, type TypedRequest } from '../operations/in-process.ts'
 import { batchLimit } from '../operations/nouns/message-schema.ts'
 import { oldKeyName } from '../runtime/config.ts'
 import { openLog } from '../runtime/log.ts'
@@ -143,6 +143,7 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
     refuseClosed()
     return carryOut(method, path, body)
   }
+  const call = routeCalls(request)
   const close = () => {
     closing ??= stop(parts, running, config)
     return closing
@@ -169,15 +170,15 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
   }
 
   return {
-    applications: applications(request),
-    endpoints: endpoints(request),
-    lanes: lanes(request),
-    deadLetters: deadLetters(request),
-    schedules: schedules(request),
-    sources: sources(request),
-    messages: messages(request),
-    attempts: attempts(request),
-    explain: explain(request),
+    applications: applications(call),
+    endpoints: endpoints(call),
+    lanes: lanes(call),
+    deadLetters: deadLetters(call),
+    schedules: schedules(call),
+    sources: sources(call),
+    messages: messages(call),
+    attempts: attempts(call),
+    explain: explain(call),
     request: request as TypedRequest,
     url: running.url,
     async publish(app, message) {

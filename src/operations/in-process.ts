@@ -1,7 +1,7 @@
 import { parse } from 'node:querystring'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import type { TSchema } from 'typebox'
+import type { Static, TSchema } from 'typebox'
 import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
 import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
@@ -11,7 +11,7 @@ import { LiveStream } from './live-stream.ts'
 import { finderOf } from './lookup.ts'
 import { type KnownRoute, routes } from './nouns.ts'
 import type { Parts } from './parts.ts'
-import { type Incoming, type JsonLines, type Out, Reply, type Route } from './route.ts'
+import { type Incoming, type JsonLines, Reply, type Route } from './route.ts'
 
 export type Method = Route['method']
 
@@ -33,7 +33,7 @@ export type AnswerOf<M extends Method, Path extends string> = ShownOf<Matching<M
 type ShownOf<R> = [R] extends [never] ? unknown : R extends { readonly answers: infer A } ? Shown<A[keyof A]> : never
 
 /** JSON Lines are answered as text, and no body as undefined. */
-type Shown<Answer> = Answer extends JsonLines ? string : Answer extends TSchema ? Out<Answer> : undefined
+type Shown<Answer> = Answer extends JsonLines ? string : Answer extends TSchema ? Static<Answer> : undefined
 
 /** The routes that a path names. Distributes over all routes. */
 type Matching<M, Steps, R = KnownRoute> = R extends { readonly method: M; readonly path: infer P extends string }
@@ -62,6 +62,46 @@ type IsMatch<Pattern, Steps> = Pattern extends [infer First, ...infer Others]
   : Steps extends []
     ? true
     : false
+
+/** The paths of the routes with a method. */
+type PathOf<M extends Method> = Extract<KnownRoute, { readonly method: M }>['path']
+
+/** One text for each name in a path. */
+type NamesOf<Path extends string> = Path extends `${string}/:${string}/${infer Rest}`
+  ? [string, ...NamesOf<`/${Rest}`>]
+  : Path extends `${string}/:${string}`
+    ? [string]
+    : []
+
+/**
+ * Makes a function of a route. It takes the names in the path in their order, and then the query of a GET or the body; `query`
+ * is the same at each call.
+ */
+export type CallRoute = <M extends Method, const Path extends PathOf<M>>(
+  method: M,
+  path: Path,
+  query?: object,
+) => (...given: [...names: NamesOf<Path>, input?: object]) => Promise<AnswerOf<M, Path>>
+
+export function routeCalls(request: Request): CallRoute {
+  return (method, path, query) =>
+    (...given) => {
+      const rest: unknown[] = [...given]
+      const filled = path.replace(/:\w+/g, () => encodeURIComponent(String(rest.shift())))
+      const [input] = rest as [object | undefined]
+      if (method === 'GET') return request(method, filled + queryOf({ ...query, ...input }))
+      return request(method, filled + queryOf(query), input)
+    }
+}
+
+/** The query of a path; '' without fields. A list is written with commas, an instant as RFC 3339. */
+function queryOf(fields: object = {}): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) {
+    if (value != null) query.set(name, value instanceof Date ? value.toISOString() : String(value))
+  }
+  return query.size === 0 ? '' : `?${query}`
+}
 
 /** One operation, ready to be carried out. */
 type Operation = (request: Incoming) => Promise<unknown>

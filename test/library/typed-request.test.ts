@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openSluice } from '../../src/index.ts'
+import { type Request, routeCalls } from '../../src/operations/in-process.ts'
 
 // The checks are those of the compiler: the test fails to compile when `request` loses a type.
 
@@ -38,4 +39,26 @@ test('request() answers with the type of the operation, without casts', async ()
   same<typeof unknown, unknown>(true)
   const named = await sluice.request<{ name: string }>('GET', path)
   assert.equal(named.name, 'A')
+})
+
+test('a function of a route takes the names of its path and then its input, and escapes them', async () => {
+  const asked: unknown[] = []
+  const request: Request = async <T>(...given: unknown[]) => {
+    asked.push(given)
+    return { key: 'whsec_x' } as T
+  }
+  const call = routeCalls(request)
+  const { key } = await call('GET', '/app/:app/endpoint/:endpoint/secret')('a/b', 'é?')
+  same<typeof key, string>(true)
+  await call('GET', '/app/:app/msg')('acme', { limit: 5, iterator: null, before: new Date(0), event_types: ['a', 'b'] })
+  await call('POST', '/app', { get_if_exists: true })({ name: 'A' })
+  assert.deepEqual(asked, [
+    ['GET', '/app/a%2Fb/endpoint/%C3%A9%3F/secret'],
+    ['GET', '/app/acme/msg?limit=5&before=1970-01-01T00%3A00%3A00.000Z&event_types=a%2Cb'],
+    ['POST', '/app?get_if_exists=true', { name: 'A' }],
+  ])
+  // @ts-expect-error: no route has this path.
+  call('GET', '/app/:app/endpoints')
+  // @ts-expect-error: the path has two names.
+  await call('DELETE', '/app/:app/endpoint/:endpoint')('acme')
 })
