@@ -1,13 +1,12 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
-import { bodyKinds, isPublishing, kindOf } from '../operations/check.ts'
+import { bodyKinds, kindOf } from '../operations/check.ts'
 import { routes } from '../operations/nouns.ts'
 import { type Parts, partsOf } from '../operations/parts.ts'
 import { answerClientError, answerError, answerOddRequests, setAnswerHeaders } from './answer-error.ts'
 import { rememberAddresses } from './connection.ts'
 import type { HttpContext } from './context.ts'
 import { guard } from './guard.ts'
-import { answerOnce } from './idempotency.ts'
 import { metricsRoute } from './metrics.ts'
 import { allowOrigins, answerOtherMethods } from './other-methods.ts'
 import { pageAnswers } from './pages.ts'
@@ -61,6 +60,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   boundUnread(app, context.limits)
 
   app.decorateRequest('call', null)
+  app.decorateRequest('once', null)
   app.register(async (open) => {
     // Bodies from senders without a key: those of sources.
     boundUploads(open, context.clock, context.bodyLimitBytes, context.limits, 'answered')
@@ -74,7 +74,6 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     for (const kind of bodyKinds) {
       closed.register(async (scope) => {
         acceptBodies(scope, kind, context.scanner, context.clock)
-        if (!isPublishing(kind)) answerOnce(scope, context)
         for (const route of routes) {
           if (route.need !== 'open' && kindOf(route) === kind) register(scope, route, parts)
         }

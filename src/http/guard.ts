@@ -17,8 +17,6 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The permission that the caller must have. */
     need?: Need
-    /** Whether the answer holds a secret, which no Idempotency-Key may keep. */
-    answersSecret?: boolean
   }
 }
 

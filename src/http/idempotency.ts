@@ -1,9 +1,9 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import { usedKey } from '../intake/publication.ts'
 import { hasKey, onceOf, queryOf, replayed } from '../operations/idempotency.ts'
+import type { Parts } from '../operations/parts.ts'
 import type { Once } from '../store/publishing.ts'
-import type { HttpContext } from './context.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -19,15 +19,12 @@ const reserveMs = 60_000
 const json = 'application/json; charset=utf-8'
 
 /**
- * Lets every POST of the scope happen once per Idempotency-Key: its answer is kept and given again. A request that was
- * refused leaves no trace. Answers that hold a secret are kept nowhere, so such a request is carried out each time.
+ * The hooks of a route that happens once per Idempotency-Key: its answer is kept and given again. A request that was refused
+ * leaves no trace.
  */
-export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpContext, 'store' | 'onBug'>): void {
-  scope.decorateRequest('once', null)
-
-  scope.addHook('preHandler', async (request, reply) => {
-    if (request.method !== 'POST' || !hasKey(request)) return
-    if (request.routeOptions.config.answersSecret === true) return
+export function answerOnce({ store, onBug }: Pick<Parts, 'store' | 'onBug'>) {
+  async function preHandler(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    if (!hasKey(request)) return
     const names = namesOf(request)
     const once = onceOf(request, names, `${queryOf(request.url)}\n${JSON.stringify(request.body)}`)
     const reservation = await store.reserve(once, reserveMs)
@@ -43,9 +40,9 @@ export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpCo
     reply.code(status).headers(replayed)
     if (body.byteLength > 0) reply.header('content-type', json)
     await reply.send(body.byteLength > 0 ? body : undefined)
-  })
+  }
 
-  scope.addHook('onSend', async ({ once }, reply, payload) => {
+  async function onSend({ once }: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<void> {
     if (once === null) return
     try {
       const body = bytesOf(payload)
@@ -56,7 +53,9 @@ export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpCo
       // The request is carried out, and its caller must learn so. The key frees itself.
       onBug(error)
     }
-  })
+  }
+
+  return { preHandler, onSend }
 }
 
 /** An answer as bytes; undefined when it is a stream. */

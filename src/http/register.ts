@@ -8,8 +8,9 @@ import type { Scanner } from '../json/scan.ts'
 import { type BodyKind, type CheckedCall, checkerOf, parseBody } from '../operations/check.ts'
 import { finderOf } from '../operations/lookup.ts'
 import type { Parts } from '../operations/parts.ts'
-import { Reply, type Route, urlOf } from '../operations/route.ts'
+import { keepsAnswer, Reply, type Route, urlOf } from '../operations/route.ts'
 import { checkEncoding } from '../operations/validate.ts'
+import { answerOnce } from './idempotency.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -36,10 +37,7 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
     method: route.method,
     url: urlOf(route),
     ...(route.bodyLimit && { bodyLimit: route.bodyLimit(parts) }),
-    config: {
-      ...(route.need !== 'open' && { need: route.need }),
-      answersSecret: route.answersSecret === true,
-    },
+    config: { ...(route.need !== 'open' && { need: route.need }) },
     ...(route.admit && { onRequest: (request: FastifyRequest) => route.admit?.(request, parts) }),
     preValidation: [
       (request, _reply, done) => {
@@ -48,6 +46,7 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
       },
       ...(find === undefined ? [] : [({ call }: FastifyRequest) => find(parts.store, call as CheckedCall)]),
     ],
+    ...(keepsAnswer(route) && answerOnce(parts)),
     handler: async ({ call }, reply) => write(reply, route, await route.handle(call as never, parts)),
   })
 }

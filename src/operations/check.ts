@@ -15,8 +15,8 @@ export function kindOf({ body, reading = 'value' }: Route): BodyKind {
   return body !== undefined && 'lines' in body ? 'lines' : reading
 }
 
-/** Publishing has its own way to happen once per Idempotency-Key, because it shares its transaction with others. */
-export function isPublishing(kind: BodyKind): boolean {
+/** Whether handlers get the bytes of such a body as they came. */
+function isBytes(kind: BodyKind): boolean {
   return kind === 'bytes' || kind === 'any'
 }
 
@@ -25,7 +25,7 @@ export function isPublishing(kind: BodyKind): boolean {
  * none: clients send the content type of JSON with every request, also to routes that take no body.
  */
 export function parseBody(kind: BodyKind, scanner: Scanner, body: Buffer): unknown {
-  if (isPublishing(kind)) return body
+  if (isBytes(kind)) return body
   if (body.length === 0) return undefined
   return kind === 'split' ? splitBody(scanner, body) : readJson(scanner, body)
 }
@@ -52,7 +52,7 @@ function bodyReaderOf(route: Route): BodyReader {
   if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
   const kind = kindOf(route)
   // The scanner refuses an empty body.
-  if (isPublishing(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
+  if (isBytes(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
   const isOptional = isBodyOptional(route)
   const removeNulls =
     kind === 'split' ? splitNulls(schema as TSchema) : kind === 'value' && nullsRemover(schema as TSchema)

@@ -45,6 +45,12 @@ export type BodySchema = TSchema | JsonLines | typeof anyBytes
  */
 export type Reading = 'value' | 'bytes' | 'split'
 
+/**
+ * `answer`: the transport keeps the answer and gives it again. `publish`: the handler stores the key with its messages, because a
+ * publish shares its transaction with others.
+ */
+export type Idempotency = 'answer' | 'publish'
+
 /** The answers of an operation when it succeeds, by status; null stands for no body. */
 export type Answers = Readonly<Record<number, TSchema | JsonLines | null>>
 
@@ -194,6 +200,8 @@ interface Definition<
   readonly answers: A
   /** Whether the answer holds a secret: it is then never kept for an Idempotency-Key. */
   readonly answersSecret?: boolean
+  /** The part that lets a POST happen once per Idempotency-Key; `answer` by default. */
+  readonly idempotency?: Idempotency
   readonly lookup?: L
   readonly handle: (call: Call<Path, Query, Body, L, R>, parts: Parts) => Handled<A> | Promise<Handled<A>>
 }
@@ -206,6 +214,11 @@ export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answ
 /** The URL of a route. */
 export function urlOf({ root = '/api/v1', path }: Pick<Route, 'root' | 'path'>): string {
   return root + path
+}
+
+/** Whether the answer of a route is kept for an Idempotency-Key. */
+export function keepsAnswer({ method, need, answersSecret = false, idempotency = 'answer' }: Route): boolean {
+  return method === 'POST' && need !== 'open' && !answersSecret && idempotency === 'answer'
 }
 
 /** A route that keeps the types of its method, path and answers, for callers of `request()`. */

@@ -67,6 +67,7 @@ export const messages = {
       body: MessageIn,
       reading: 'bytes',
       answers: { 202: MessageOut },
+      idempotency: 'publish',
       lookup: 'none',
       handle: async ({ params: { app }, query, body: bytes, request }, { publisher, scanner, clock, store }) => {
         assertRef(app)
@@ -88,6 +89,7 @@ export const messages = {
       body: MessageBatchIn,
       reading: 'bytes',
       answers: { 202: MessageBatchOut },
+      idempotency: 'publish',
       lookup: 'none',
       handle: async ({ params: { app }, query, body: bytes, request }, parts) => {
         assertRef(app)
@@ -112,6 +114,7 @@ export const messages = {
       query: RawQuery,
       body: anyBytes,
       answers: { 202: MessageOut },
+      idempotency: 'publish',
       lookup: 'none',
       handle: async ({ params: { app }, query, body: bytes, request }, { publisher, clock }) => {
         assertRef(app)
