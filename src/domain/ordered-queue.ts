@@ -17,7 +17,7 @@ export interface Place {
 
 /** A delivery in an ordered queue. Only the queue changes it. */
 export interface Entry<T> extends Place {
-  item: T
+  readonly item: T
   /** The delivery does not start before this instant; `Infinity` while it waits for an operator. */
   waitsUntil: SteadyMs
   state: 'waiting' | 'under way' | 'gone'

@@ -1,17 +1,16 @@
-import type { Bucket } from '../domain/bucket.ts'
 import type { Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, timed } from '../domain/delivery.ts'
 import { type Endpoint, endpointDefaults, isStopped, rateLimit } from '../domain/endpoint.ts'
 import type { Health, HealthChange, HealthRules } from '../domain/health.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Lane, LaneLimits } from '../domain/lane.ts'
-import type { Entry, Ordering } from '../domain/ordered-queue.ts'
+import type { Ordering } from '../domain/ordered-queue.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { RetryPolicy } from '../domain/retry.ts'
 import { Throughput } from '../domain/sliding-count.ts'
 import type { OpenTarget } from '../sender/send.ts'
 import type { LaneRest, PendingRow } from '../store/store.ts'
-import type { WatchedAttempt } from './attempt-watch.ts'
+import type { Delivery } from './delivery.ts'
 import { LaneRows } from './lane-rows.ts'
 
 /** A lane without work for this long goes back to the store, so that memory holds only busy lanes. */
@@ -190,7 +189,7 @@ export class OwnedLane {
   /** An attempt was given up without a result: the store has its row as before. */
   handBack({ row, ordered }: Delivery, now: SteadyMs): void {
     this.#lastActiveAt = now
-    if (ordered) this.lane.order?.putBack(ordered.entry, ordered.entry.waitsUntil, now)
+    if (ordered) ordered.putBack(now)
     else {
       this.rows.forget(row.message)
       this.rows.reopen(row.class)
@@ -278,62 +277,6 @@ export class OwnedLane {
       notBeforeMs: Math.max(0, this.lane.restsUntil(now) - now),
       health: this.health.unsaved(now),
     }
-  }
-}
-
-/** One row on its way through this worker. */
-export interface Delivery {
-  readonly owned: OwnedLane
-  readonly row: PendingRow
-  /** When it was first due, on the steady clock. */
-  readonly bornAt: SteadyMs
-  /** When its message expires, on the steady clock. */
-  readonly expiresAt: SteadyMs
-  /** The bucket that its token is reserved in. */
-  bucket: Bucket | undefined
-  /** The request has left, which spends the token. */
-  left: boolean
-  startedAt: SteadyMs
-  /** The era of the receiver's health in which the attempt began. */
-  era: number
-  abort: (() => void) | undefined
-  /** Its message was erased while the attempt was under way, or may have been: the receiver's words are not recorded. */
-  wordless?: 'erased' | 'perhaps erased' | undefined
-  /** Its attempt under way, when that is watched. */
-  watched: WatchedAttempt | undefined
-  /** Its state in an ordered lane. */
-  ordered: OrderedState | undefined
-}
-
-/** The state of a delivery in an ordered lane. */
-export interface OrderedState {
-  readonly entry: Entry<Delivery>
-  /** The verdict, once it is recorded. */
-  verdict: Verdict | undefined
-  /** When the verdict was recorded. Waits count from then, as in the store. */
-  recordedAt: SteadyMs
-  /** No attempt of it is on the wire. */
-  slotFree: boolean
-  /** An operator skips it. */
-  skipped: boolean
-  /** It no longer waits: its end is being recorded. */
-  ending: boolean
-}
-
-/** A row on its way through this worker, from now on. */
-export function newDelivery(owned: OwnedLane, row: PendingRow, now: SteadyMs): Delivery {
-  return {
-    owned,
-    row,
-    bornAt: now - row.ageMs,
-    expiresAt: row.expiresInMs === null ? Number.POSITIVE_INFINITY : now + row.expiresInMs,
-    bucket: undefined,
-    left: false,
-    startedAt: 0,
-    era: 0,
-    abort: undefined,
-    watched: undefined,
-    ordered: undefined,
   }
 }
 

@@ -7,12 +7,11 @@ import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'
 import type { AttemptWatch, StartedAttempt } from './attempt-watch.ts'
 import type { Bodies, Loaded } from './bodies.ts'
+import type { Delivery } from './delivery.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
-import { slotFreed, slotTaken, verdictIn } from './ordering.ts'
-import type { Delivery } from './owned-lane.ts'
 import type { Reader } from './reader.ts'
-import { lateMsOf, type Settling } from './settling.ts'
+import type { Settling } from './settling.ts'
 
 /**
  * One turn starts at most this many, about half a millisecond, so that answers and publishes get their turn too. A request
@@ -52,8 +51,7 @@ export class Pump {
     for (const start of starts) {
       const delivery = start.item
       this.#inFlight.add(delivery)
-      delivery.bucket = start.bucket
-      slotTaken(delivery)
+      delivery.begin(start.bucket)
       reader.request(delivery.owned, start.class)
       const reason = endsAs(delivery, now)
       const message = reason === undefined ? bodies.get(delivery.row) : undefined
@@ -84,7 +82,7 @@ export class Pump {
       else if (reason !== undefined) this.#endUnsent(start.item, reason)
       else if (message) this.#send(start.item, message)
       else {
-        start.item.startedAt = clock.steady()
+        start.item.start(clock.steady())
         this.#end(start.item, vanished)
       }
     }
@@ -95,24 +93,21 @@ export class Pump {
   #send(delivery: Delivery, message: Outgoing): void {
     const { clock, settling, watch } = this.#parts
     const { owned } = delivery
-    delivery.startedAt = clock.steady()
-    delivery.wordless = undefined
+    const now = clock.steady()
     const change = owned.beginAttempt()
-    if (change) settling.healthChanged(owned, change, delivery.startedAt)
-    delivery.era = owned.health.era
+    if (change) settling.healthChanged(owned, change, now)
+    delivery.start(now)
     const number = delivery.row.priorAttempts + delivery.row.attempts + 1
-    if (watch) delivery.watched = watch.begin(this.#startOf(delivery, message, number))
+    delivery.watchBy(watch?.begin(this.#startOf(delivery, message, number)))
     const trace = owned.endpoint.flow.propagateTrace ? (delivery.watched?.trace ?? message.trace) : null
-    delivery.abort = owned.target.send(
+    const abort = owned.target.send(
       trace === null ? message : { ...message, propagated: trace },
-      () => {
-        delivery.left = true
-        delivery.bucket?.spend(clock.steady())
-      },
+      () => delivery.leave(clock.steady()),
       (outcome) => this.#end(delivery, outcome),
       this.#maySend,
       number,
     )
+    delivery.abortBy(abort)
   }
 
   #startOf(delivery: Delivery, message: Outgoing, number: number): StartedAttempt {
@@ -123,7 +118,7 @@ export class Pump {
       message: { id, eventType, bytes: body.byteLength, trace },
       number,
       class: row.class,
-      waitMs: lateMsOf(delivery) ?? null,
+      waitMs: delivery.lateMs ?? null,
     }
   }
 
@@ -134,13 +129,12 @@ export class Pump {
     const outcome = delivery.wordless ? withoutWords(given, delivery.wordless) : given
     const now = clock.steady()
     this.#inFlight.delete(delivery)
-    if (!delivery.left) delivery.bucket?.restore()
+    delivery.restoreToken()
     const ended = endedAs(delivery, outcome, now)
     if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery, clock.steady(), ended))
     else this.#freeSlot(delivery, now, ended)
 
     const { watched } = delivery
-    delivery.watched = undefined
     if (outcome.code === 'aborted') {
       watched?.end({ id: null, outcome, verdict: null })
       return this.#handBack(delivery, now)
@@ -164,7 +158,7 @@ export class Pump {
     const draw = drawsOf(row.message, owned.endpoint.key)
     const policy = row.class === replay && !owned.endpoint.flow.retryReplays ? oneAttempt : owned.policy
     const verdict = judge(row.attempts + 1, ageMs, outcome, policy, draw, expiresInMs, leastRetryWaitMs)
-    return verdictIn(delivery, verdict)
+    return delivery.ordered?.verdictInPlace(verdict) ?? verdict
   }
 
   /** The worker gave the attempt up and does not know its result, so nothing is recorded and the row stays as it is. */
@@ -177,7 +171,7 @@ export class Pump {
   /** Ends a delivery instead of sending it: its slot and its token are free again. */
   #endUnsent(delivery: Delivery, reason: DeadReason): void {
     this.#inFlight.delete(delivery)
-    delivery.bucket?.restore()
+    delivery.restoreToken()
     this.#freeSlot(delivery, this.#parts.clock.steady())
     this.#parts.settling.unattempted(delivery, { state: 'dead', reason })
   }
@@ -187,13 +181,14 @@ export class Pump {
     const { clock, scheduler, loop } = this.#parts
     for (const start of starts.toReversed()) {
       this.#inFlight.delete(start.item)
+      start.item.ordered?.slotFreed(clock.steady())
       scheduler.giveBack(start, clock.steady())
     }
     if (starts.length > 0) loop.wake()
   }
 
   #freeSlot(delivery: Delivery, now: SteadyMs, ended?: Ended): void {
-    slotFreed(delivery, now)
+    delivery.ordered?.slotFreed(now)
     this.#parts.scheduler.finish(delivery.owned.lane, now, ended)
     this.#parts.loop.wake()
   }
@@ -207,14 +202,14 @@ export class Pump {
   forgetAnswers(messages?: readonly number[]): void {
     const erased = messages && new Set(messages)
     for (const delivery of this.#inFlight) {
-      if (erased === undefined) delivery.wordless ??= 'perhaps erased'
-      else if (erased.has(delivery.row.message)) delivery.wordless = 'erased'
+      if (erased === undefined) delivery.forgetAnswer('perhaps erased')
+      else if (erased.has(delivery.row.message)) delivery.forgetAnswer('erased')
     }
   }
 
   /** Gives up every attempt under way. The receiver may have got it, and gets it again. */
   abortAll(): void {
-    for (const delivery of this.#inFlight) delivery.abort?.()
+    for (const delivery of this.#inFlight) delivery.abort()
   }
 }
 

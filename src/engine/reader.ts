@@ -4,9 +4,10 @@ import type { Verdict } from '../domain/judge.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/delivering.ts'
 import type { DueRead, DueRows, PendingRow, Store, StoredMessage } from '../store/store.ts'
+import { Delivery } from './delivery.ts'
 import type { Loop } from './loop.ts'
 import { horizonOf, takeOrdered } from './ordering.ts'
-import { type Delivery, newDelivery, type OwnedLane } from './owned-lane.ts'
+import type { OwnedLane } from './owned-lane.ts'
 
 /**
  * One call reads at most this many pages, so that the event loop is soon free for others: few of lanes that have something
@@ -58,7 +59,7 @@ export class Reader {
     const now = this.#parts.clock.steady()
     if (!owned.acceptStored(identity.key, begunAt, now)) return false
     const row = { ...plainRow, message: identity.key, dueAt }
-    this.#parts.scheduler.offer(owned.lane, fresh, newDelivery(owned, row, now), now)
+    this.#parts.scheduler.offer(owned.lane, fresh, new Delivery(owned, row, now), now)
     return true
   }
 
@@ -120,7 +121,7 @@ export class Reader {
       for (const { delivery, reason } of unwanted) onUnwanted(delivery, { state: 'dead', reason })
     } else {
       for (const row of owned.rows.takePage(itsClass, page.rows, now)) {
-        const delivery = newDelivery(owned, row, now)
+        const delivery = new Delivery(owned, row, now)
         if (row.retryInMs === 0) scheduler.offer(owned.lane, itsClass, delivery, now)
         else onUnwanted(delivery, leftByOrder(row))
       }

@@ -8,10 +8,10 @@ import type { Outcome } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { writeTimings } from '../domain/timings.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
+import type { Delivery, OrderedState } from './delivery.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
-import { beginEnding, verdictRecorded } from './ordering.ts'
-import type { Delivery, OwnedLane } from './owned-lane.ts'
+import type { OwnedLane } from './owned-lane.ts'
 import type { Reader } from './reader.ts'
 
 /** Settles deliveries: says what is recorded of each, and brings its lane in line once that is durable. */
@@ -37,7 +37,7 @@ export class Settling {
       responseHeaders: outcome.responseHeaders,
       timings: outcome.timings === undefined ? null : writeTimings(outcome.timings),
       waitedMs: delivery.startedAt - delivery.bornAt,
-      lateMs: lateMsOf(delivery),
+      lateMs: delivery.lateMs,
     }
     const notice = this.#noticeOf(delivery, outcome, verdict, id, now)
     this.#add(delivery, attempt, verdict, effect.holdMs, effect.disable ? 'gone' : undefined, notice)
@@ -51,7 +51,7 @@ export class Settling {
 
   /** As `unattempted`, for a delivery that waits. In an ordered lane it keeps its place until that is recorded. */
   waitingEnds(delivery: Delivery, verdict: Verdict): void {
-    beginEnding(delivery, this.#parts.clock.steady())
+    delivery.ordered?.beginEnding(this.#parts.clock.steady())
     this.unattempted(delivery, verdict)
   }
 
@@ -100,18 +100,17 @@ export class Settling {
     const { clock, loop } = this.#parts
     const { owned, row, ordered } = delivery
     owned.settled(row.message, verdict)
-    if (ordered) this.#letNextStart(delivery, verdict)
+    if (ordered) this.#letNextStart(owned, ordered, verdict)
     if (verdict.state === 'waiting') loop.expectTimed(owned, clock.steady() + verdict.waitMs)
   }
 
   /** The next delivery in order may start. If an operator skipped this one while it was being sent, it ends now. */
-  #letNextStart(delivery: Delivery, verdict: Verdict): void {
+  #letNextStart(owned: OwnedLane, ordered: OrderedState, verdict: Verdict): void {
     const { clock, scheduler, reader, loop } = this.#parts
-    const { owned, ordered } = delivery
     const now = clock.steady()
-    verdictRecorded(delivery, verdict, now)
+    ordered.recorded(verdict, now)
     scheduler.reconsider(owned.lane, now)
-    if (ordered?.skipped) owned.rows.recheck()
+    if (ordered.isSkipped) owned.rows.recheck()
     reader.requestAll(owned)
     loop.wake()
   }
@@ -130,12 +129,6 @@ export class Settling {
     const lastAttempt = { id, responseStatusCode: outcome.status, timestamp }
     return { type, endpoint: owned.endpoint.key, message: row.message, data: { lastAttempt } }
   }
-}
-
-/** How late an attempt started. A retry that kept its place in an ordered lane was due later than its row says. */
-export function lateMsOf({ row, ordered, startedAt, bornAt }: Delivery): number | undefined {
-  if (row.lateMs === undefined || (ordered !== undefined && row.attempts > 0)) return undefined
-  return Math.max(0, startedAt - (bornAt + row.ageMs - row.lateMs))
 }
 
 export interface SettlingParts {

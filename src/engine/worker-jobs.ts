@@ -3,11 +3,12 @@ import { oldest, trimmedTo } from '../domain/flow.ts'
 import type { Regions } from '../domain/region.ts'
 import { SurplusCount } from '../store/delivering.ts'
 import type { PendingRow, Store } from '../store/store.ts'
+import { Delivery } from './delivery.ts'
 import { Job } from './job.ts'
 import type { LaneRegistry } from './lane-registry.ts'
 import type { LaneRows } from './lane-rows.ts'
 import type { Loop } from './loop.ts'
-import { newDelivery, type OwnedLane } from './owned-lane.ts'
+import type { OwnedLane } from './owned-lane.ts'
 import type { Settling } from './settling.ts'
 import { Tasks } from './tasks.ts'
 
@@ -164,7 +165,7 @@ class Trimmer {
     let left = rows.length
     return new Promise((resolve) => {
       for (const row of rows) {
-        const delivery = newDelivery(owned, row, clock.steady())
+        const delivery = new Delivery(owned, row, clock.steady())
         settling.unattempted(delivery, { state: 'dead', reason: 'overflow' }, () => --left === 0 && resolve())
       }
     })

@@ -5,7 +5,8 @@ import { Health } from '../../src/domain/health.ts'
 import { rulesOf } from '../../src/domain/health-facts.ts'
 import { defaultRetryPolicy } from '../../src/domain/retry.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
-import { type Delivery, type LaneSettings, limitsOf, OwnedLane, orderingOf } from '../../src/engine/owned-lane.ts'
+import type { Delivery } from '../../src/engine/delivery.ts'
+import { type LaneSettings, limitsOf, OwnedLane, orderingOf } from '../../src/engine/owned-lane.ts'
 
 const limits = { inFlight: 100_000, inFlightPerApp: 100_000 }
 

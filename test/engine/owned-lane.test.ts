@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import { classes, fresh, replay, timed } from '../../src/domain/delivery.ts'
 import { defaultFlow } from '../../src/domain/flow.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
-import { newDelivery, type OwnedLane } from '../../src/engine/owned-lane.ts'
+import { Delivery } from '../../src/engine/delivery.ts'
+import type { OwnedLane } from '../../src/engine/owned-lane.ts'
 import type { PendingRow } from '../../src/store/store.ts'
 import { aLane, endpointOf, settingsOf } from './a-lane.ts'
 import { plainRow } from './plain-row.ts'
@@ -58,7 +59,7 @@ test('an endpoint that failed for too long is closed as soon as that is judged',
     ...{ code: 'refused', status: 500, durationMs: 1 },
     ...{ retryAfterMs: undefined, response: undefined, error: undefined },
   }
-  const attempt = (now: number) => lane.endAttempt(newDelivery(lane, row(1), now), failure, now, () => 0)
+  const attempt = (now: number) => lane.endAttempt(new Delivery(lane, row(1), now), failure, now, () => 0)
   attempt(0)
   assert.equal(lane.lane.closed, false)
   assert.equal(attempt(1000)?.disableAfterFailingMs, 1000)
@@ -105,7 +106,7 @@ test('an attempt that was given up leaves memory, and its class is read again', 
   const lane = aLane()
   readAll(lane, 0)
   lane.rows.take(fresh, row(1))
-  lane.handBack(newDelivery(lane, row(1), 1), 1)
+  lane.handBack(new Delivery(lane, row(1), 1), 1)
   assert.equal(lane.rows.isInMemory(1), false)
   assert.deepEqual(lane.rows.classesToRead(fresh), [fresh])
   assert.deepEqual(lane.rows.classesToRead(timed), [])
