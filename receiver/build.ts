@@ -8,5 +8,5 @@ const folder = import.meta.dirname
 const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc')
 
 rmSync(join(folder, 'dist'), { recursive: true, force: true })
-const { status } = spawnSync(process.execPath, [compiler, '-p', folder], { stdio: 'inherit' })
+const { status } = spawnSync(process.execPath, [compiler, '--singleThreaded', '-p', folder], { stdio: 'inherit' })
 process.exitCode = status ?? 1

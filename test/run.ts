@@ -29,7 +29,6 @@ const cores = availableParallelism()
 /** The files that take longest. They begin first, so that no core waits for one of them at the end. */
 const longFiles = [
   'simulation/simulation.test.ts',
-  'package/package.test.ts',
   'e2e/order.test.ts',
   'e2e/fleet.test.ts',
   'browser/portal.test.ts',
@@ -86,6 +85,7 @@ const sharing: Readonly<Record<string, number>> = {
   hostile: 10,
   'store/sqlite': 20,
   'store/postgres': 6,
+  package: 5,
   cli: 5,
   e2e: 4,
 }

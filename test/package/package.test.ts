@@ -59,8 +59,8 @@ describe('the package, installed in an empty project', () => {
     packed = pack
     files = pack.files.map(({ path }: { path: string }) => path)
     writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }')
-    const receiver = await packReceiver(project)
-    const packages = [packed.filename, receiver.filename].map((name) => join(project, name))
+    const receiver = await packReceiver()
+    const packages = [join(project, packed.filename), receiver.filename]
     await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], { cwd: project, env })
   })
   after(() => {

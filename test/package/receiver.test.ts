@@ -69,9 +69,9 @@ describe('@sluice/receiver, installed in an empty project', () => {
 
   before(async () => {
     project = mkdtempSync(join(tmpdir(), 'sluice-receiver-consumer-'))
-    packed = await packReceiver(project)
+    packed = await packReceiver()
     writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }')
-    const install = ['install', '--offline', '--no-audit', '--no-fund', join(project, packed.filename)]
+    const install = ['install', '--offline', '--no-audit', '--no-fund', packed.filename]
     await run('npm', install, { cwd: project, env })
   })
   after(() => rmSync(project, { recursive: true }))

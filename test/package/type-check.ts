@@ -14,8 +14,7 @@ export async function typeProblems(project: string, program: string): Promise<st
   const compilerOptions = { ...options, types: ['node'], typeRoots: [types], paths, skipLibCheck: false }
   writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
   const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  const { stdout } = await promisify(execFile)(process.execPath, [compiler, '-p', project], { cwd: project }).catch(
-    (error) => error,
-  )
+  const line = [compiler, '--singleThreaded', '-p', project]
+  const { stdout } = await promisify(execFile)(process.execPath, line, { cwd: project }).catch((error) => error)
   return stdout
 }
