@@ -88,9 +88,19 @@ export interface Parts {
   startDelivering(description: string): Promise<Delivering>
 }
 
+/** The settings that a program opens its parts by. */
+interface Opening {
+  readonly config: Config
+  readonly log: Logger
+  readonly role: Role
+  readonly origins: Partial<Loaded['origins']>
+  readonly traces: TraceSettings | null
+}
+
 /**
  * Opens the store and composes the parts over it. This folder is the composition root: it alone knows every part, and the
- * program (main.ts) and the library are both made from it.
+ * program (main.ts) and the library are both made from it. Closing the store closes the parts in the reverse order of their
+ * opening; when a part cannot be opened, those before it are closed.
  */
 export async function openParts(
   config: Config,
@@ -99,72 +109,51 @@ export async function openParts(
   origins: Partial<Loaded['origins']> = {},
   traces: TraceSettings | null = null,
 ): Promise<Parts> {
+  const closers = new AsyncDisposableStack()
+  try {
+    return await compose({ config, log, role, origins, traces }, closers)
+  } catch (error) {
+    await closers.disposeAsync()
+    throw error
+  }
+}
+
+async function compose(opening: Opening, closers: AsyncDisposableStack): Promise<Parts> {
+  const { config, log, role, traces } = opening
   // Before the store is made: a start that fails leaves nothing behind.
   if (role === 'owner') assertDeadFile(config)
   const alerts = await loadAlerts(config)
   const tracing = traces === null ? undefined : await loadTracing(traces, log)
-  const depths = new Depths(systemClock)
+  closers.defer(() => tracing?.close())
   const troubles = new StoreTroubles(systemClock, log)
-  const meter = new Meter()
-  const recent = new RecentAttempts(systemClock)
-  const plain = await openStore(config, log, troubles, role)
-  const history = new HistoryWriter({
-    store: plain,
-    clock: systemClock,
-    newWriter: () => systemRandomText(8),
-    onTrouble: (error) => troubles.note(error, 'sums of the history could not be written; trying again'),
-  })
-  const opened = observed(plain, systemClock, [depths, meter, history, recent])
-  troubles.follow(opened)
-  const store: Store = {
-    ...opened,
-    async close() {
-      facts.stop()
-      metrics.stop()
-      await history.stop()
-      troubles.stop()
-      await trials?.close()
-      await keys.close()
-      await opened.close().finally(() => tracing?.close())
-    },
-  }
-  const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
-  const worstKept = Math.max(config.metricsEndpoints, alertedEndpoints)
-  const queues = new QueueSurvey({ store, clock: systemClock, worstKept, onTrouble })
-  const facts = new Facts({ store, clock: systemClock, queues, onTrouble })
+  const opened = await openStore(config, log, troubles, role)
+  closers.defer(() => opened.close())
+  const senders = openSenders(config, closers)
+  const watched = watch(opened, troubles, closers)
+  const store: Store = { ...watched.store, close: () => closers.disposeAsync() }
+  const { meter, depths } = watched
+  const { queues, facts } = surveyOf(config, store, troubles)
   const adminKey = await fixedAdminKey(config, store)
+
+  let delivering: Delivering | undefined
+  const metrics = composeMetrics({ config, store, meter, facts, log, delivering: () => delivering })
+  closers.defer(() => metrics.stop())
+  closers.defer(() => facts.stop())
   const publisher = once(() => {
     depths.follow(queues)
     return makePublisher(config, store, depths, tracing)
   })
   const scanner = once(() => new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)))
-  const counts = store.dialect === 'sqlite' ? ownCounts(meter) : clusterCounts(store, systemClock)
-  const liveSources = { recent, counts }
-  const settings = () => showSettings(config, origins)
-  let delivering: Delivering | undefined
-  let trials: Sender | undefined
-  const keys = keyFetcher(config)
-  const tryOnce = (trial: Trial) => {
-    trials ??= openSender(senderContextOf(config))
-    return sendOnce(trials, trial)
-  }
-  const metrics = composeMetrics({ config, store, meter, facts, log, delivering: () => delivering })
-  const shed = new RecentRate(shedWindowMs)
   const context = once(() => ({
-    ...contextOf(config, adminKey, store, publisher(), scanner(), log),
-    settings,
-    liveSources,
-    tryOnce,
-    fetchKeys: keys.fetch,
+    ...contextOf(opening, adminKey, store, publisher(), scanner()),
+    ...senders,
+    ...refusalsOf(meter),
+    liveSources: watched.liveSources,
     onArrival: meter.arrive.bind(meter),
     metrics: metrics.page,
-    onRefusedPublish: (code: RefusalCode) => {
-      meter.refuse(code)
-      if (code === 'overloaded') shed.add(1, systemClock.steady())
-    },
-    shedPerSecond: () => shed.perMs(systemClock.steady()) * 1000,
   }))
   const handlers = once(() => partsOf(context(), facts))
+
   return {
     store,
     meter,
@@ -180,20 +169,62 @@ export async function openParts(
     },
     listenForMetrics: (address) => metrics.listen(address),
     async startDelivering(description) {
-      delivering = await startDelivering({
-        config,
-        store,
-        log,
-        troubles,
-        publisher,
-        scanner,
-        tracing,
-        description,
-        facts,
-        alerts,
-      })
+      const parts = { config, store, log, troubles, publisher, scanner, tracing, facts, alerts }
+      delivering = await startDelivering({ ...parts, description })
       return delivering
     },
+  }
+}
+
+/** The senders of single requests: trials of endpoints, and fetches of the public keys of providers. */
+function openSenders(config: Config, closers: AsyncDisposableStack): Pick<HttpContext, 'tryOnce' | 'fetchKeys'> {
+  const keys = keyFetcher(config)
+  closers.defer(() => keys.close())
+  let trials: Sender | undefined
+  closers.defer(() => trials?.close())
+  return {
+    fetchKeys: keys.fetch,
+    tryOnce: (trial: Trial) => {
+      trials ??= openSender(senderContextOf(config))
+      return sendOnce(trials, trial)
+    },
+  }
+}
+
+/** The store with the observers of its commits. */
+function watch(opened: Store, troubles: StoreTroubles, closers: AsyncDisposableStack) {
+  const [depths, meter, recent] = [new Depths(systemClock), new Meter(), new RecentAttempts(systemClock)]
+  const history = new HistoryWriter({
+    store: opened,
+    clock: systemClock,
+    newWriter: () => systemRandomText(8),
+    onTrouble: (error) => troubles.note(error, 'sums of the history could not be written; trying again'),
+  })
+  const store = observed(opened, systemClock, [depths, meter, history, recent])
+  troubles.follow(store)
+  closers.defer(() => troubles.stop())
+  closers.defer(() => history.stop())
+  const counts = store.dialect === 'sqlite' ? ownCounts(meter) : clusterCounts(store, systemClock)
+  return { store, depths, meter, liveSources: { recent, counts } }
+}
+
+/** The figures of the whole store, read in the background. */
+function surveyOf(config: Config, store: Store, troubles: StoreTroubles): { queues: QueueSurvey; facts: Facts } {
+  const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
+  const worstKept = Math.max(config.metricsEndpoints, alertedEndpoints)
+  const queues = new QueueSurvey({ store, clock: systemClock, worstKept, onTrouble })
+  return { queues, facts: new Facts({ store, clock: systemClock, queues, onTrouble }) }
+}
+
+/** Counts refused publishes. Those that load shedding refused have a recent rate, which alerts watch. */
+function refusalsOf(meter: Meter): Pick<HttpContext, 'onRefusedPublish' | 'shedPerSecond'> {
+  const shed = new RecentRate(shedWindowMs)
+  return {
+    onRefusedPublish: (code: RefusalCode) => {
+      meter.refuse(code)
+      if (code === 'overloaded') shed.add(1, systemClock.steady())
+    },
+    shedPerSecond: () => shed.perMs(systemClock.steady()) * 1000,
   }
 }
 
@@ -291,13 +322,12 @@ function makePublisher(config: Config, store: Store, depths: Depths, tracer: Pub
 }
 
 function contextOf(
-  config: Config,
+  { config, log, origins }: Opening,
   adminKey: string | null,
   store: Store,
   publisher: Publisher,
   scanner: Scanner,
-  log: Logger,
-): Omit<HttpContext, 'settings' | 'liveSources' | 'tryOnce' | 'fetchKeys'> {
+): Omit<HttpContext, 'liveSources' | 'tryOnce' | 'fetchKeys'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return {
     store,
@@ -317,6 +347,7 @@ function contextOf(
     trustedProxies: config.trustedProxies,
     limits: config,
     version,
+    settings: () => showSettings(config, origins),
     onBug: (error) => log.error({ err: error }, 'a request failed because of a bug in Sluice'),
     onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),
   }
