@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { newPage, startBrowser } from '../test/browser/chromium.ts'
+import { startBrowser, Tab } from '../test/browser/chromium.ts'
 import { buildUi } from './build-ui.ts'
 import { openChaosLoad } from './chaos-load.ts'
 
@@ -31,7 +31,8 @@ try {
   const publishing = new AbortController()
   // It ends with the server when a picture fails.
   const background = load.publish(600_000, publishing.signal).catch(() => {})
-  const { page, close } = await newPage(browser, 1280)
+  const tab = await Tab.open(browser)
+  const page = await tab.newPage(1280)
   await page.setScheme('light')
   await page.goto(load.signInLink)
   await page.sees('Overview')
@@ -49,7 +50,7 @@ try {
   if (page.complaints.length > 0) throw new Error(`the browser complained: ${page.complaints.join(' ')}`)
   publishing.abort()
   await background
-  await close()
+  await tab.close()
 } finally {
   await browser.close()
   await load.stop()

@@ -31,9 +31,7 @@ const longFiles = [
   'simulation/simulation.test.ts',
   'e2e/order.test.ts',
   'e2e/fleet.test.ts',
-  'browser/portal.test.ts',
   'http/fuzz.test.ts',
-  'browser/dashboard-pages.test.ts',
   'store/postgres.test.ts',
   'cli/drain.test.ts',
   'docs/backup-load.test.ts',
@@ -86,6 +84,7 @@ const sharing: Readonly<Record<string, number>> = {
   'store/sqlite': 20,
   'store/postgres': 6,
   package: 5,
+  browser: 5,
   cli: 5,
   e2e: 4,
 }

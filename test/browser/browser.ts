@@ -1,16 +1,25 @@
 import { after, type TestContext } from 'node:test'
-import { type Browser, type BrowserPage, newPage, startBrowser } from './chromium.ts'
+import { type Browser, type BrowserPage, startBrowser, Tab } from './chromium.ts'
 
 export { type BrowserPage, hasBrowser } from './chromium.ts'
 
 let shared: Promise<Browser> | undefined
+/** Tabs that a test has left: a tab costs as much as two pages. */
+const free: Tab[] = []
 
 after(async () => (await shared)?.close())
 
-/** Opens a page in the browser that the tests of a file share. Each page has a tab, and with it a session, of its own. */
+/**
+ * Opens a page in the browser that the tests of a process share. The pages of one test have a tab each, and share their
+ * cookies. The next test finds nothing of them.
+ */
 export async function openPage(t: TestContext, width = 1000): Promise<BrowserPage> {
   shared ??= startBrowser()
-  const { page, close } = await newPage(await shared, width)
-  t.after(close)
+  const tab = free.pop() ?? (await Tab.open(await shared))
+  const page = await tab.newPage(width)
+  t.after(async () => {
+    await page.end()
+    free.push(tab)
+  })
   return page
 }

@@ -75,6 +75,9 @@ const complaints = new Set(['Runtime.exceptionThrown', 'Runtime.consoleAPICalled
 
 const keyCodes: Readonly<Record<string, number>> = { Tab: 9, Enter: 13, Escape: 27, ArrowUp: 38, ArrowDown: 40 }
 
+/** The rules of axe-core that look at colours. */
+const colourRules = ['color-contrast', 'link-in-text-block']
+
 let axeSource: Promise<string> | undefined
 
 function axe(): Promise<string> {
@@ -82,16 +85,32 @@ function axe(): Promise<string> {
   return axeSource
 }
 
-/** Opens a page in a tab of its own. */
-export async function newPage(
-  { host }: Browser,
-  width: number,
-): Promise<{ page: BrowserPage; close(): Promise<void> }> {
-  const made = await fetch(`http://${host}/json/new?about:blank`, { method: 'PUT' })
-  const { id, webSocketDebuggerUrl } = (await made.json()) as { id: string; webSocketDebuggerUrl: string }
-  const page = new BrowserPage(new WebSocket(webSocketDebuggerUrl))
-  await page.begin(width)
-  return { page, close: async () => void (await fetch(`http://${host}/json/close/${id}`)) }
+/** A tab of the browser, in which one page after the other can be opened. */
+export class Tab {
+  readonly #debugger: string
+  /** Where the tab is closed. */
+  readonly #end: string
+
+  private constructor(host: string, id: string, webSocketDebuggerUrl: string) {
+    this.#debugger = webSocketDebuggerUrl
+    this.#end = `http://${host}/json/close/${id}`
+  }
+
+  static async open({ host }: Browser): Promise<Tab> {
+    const made = await fetch(`http://${host}/json/new?about:blank`, { method: 'PUT' })
+    const { id, webSocketDebuggerUrl } = (await made.json()) as { id: string; webSocketDebuggerUrl: string }
+    return new Tab(host, id, webSocketDebuggerUrl)
+  }
+
+  async newPage(width: number): Promise<BrowserPage> {
+    const page = new BrowserPage(new WebSocket(this.#debugger))
+    await page.begin(width)
+    return page
+  }
+
+  async close(): Promise<void> {
+    await fetch(this.#end)
+  }
 }
 
 /** A page as a person sees it: what is read and clicked is found by its text. */
@@ -115,6 +134,19 @@ export class BrowserPage {
     await new Promise((resolve) => this.#socket.addEventListener('open', resolve))
     for (const domain of ['Runtime', 'Log', 'Page']) await this.#send(`${domain}.enable`)
     await this.resize(width)
+  }
+
+  /** Leaves the tab as a new one is: empty, without cookies, stored values and colours. */
+  async end(): Promise<void> {
+    await this.goto('about:blank')
+    await this.#until("location.href === 'about:blank' && document.readyState === 'complete'", 'the page was not left')
+    await this.#send('Network.clearBrowserCookies')
+    await this.#send('Storage.clearDataForOrigin', { origin: '*', storageTypes: 'all' })
+    await this.#send('Runtime.discardConsoleEntries')
+    await this.#send('Log.clear')
+    const closed = new Promise((resolve) => this.#socket.addEventListener('close', resolve))
+    this.#socket.close()
+    await closed
   }
 
   async resize(width: number, height = 900, deviceScaleFactor = 1): Promise<void> {
@@ -151,11 +183,34 @@ export class BrowserPage {
     await this.#send('Input.insertText', { text })
   }
 
+  /** The problems of the page, wide and narrow: those of its layout, and with `axe` those that axe-core finds in light and dark. */
+  async problems(checks: 'layout' | 'layout and axe'): Promise<readonly unknown[]> {
+    const problems: unknown[] = []
+    const note = (place: string, found: unknown) => {
+      assert.ok(Array.isArray(found), place)
+      problems.push(...found.map((problem) => ({ place, problem })))
+    }
+    for (const width of [1280, 390]) {
+      await this.resize(width)
+      if (checks === 'layout and axe') {
+        await this.setScheme('light')
+        note(`at ${width} in light`, await this.accessibilityProblems())
+        await this.setScheme('dark')
+        // The names, roles and sizes are the same as in light.
+        note(`at ${width} in dark`, await this.accessibilityProblems(colourRules))
+      }
+      note(`at ${width}`, await this.layoutProblems())
+    }
+    await this.resize(1280)
+    return problems
+  }
+
   /** The rules of axe-core that the page breaks, each with the elements. Colours are checked as they are shown. */
-  async accessibilityProblems(): Promise<unknown> {
+  async accessibilityProblems(rules?: readonly string[]): Promise<unknown> {
     const isThere = await this.evaluate("typeof axe === 'object'")
     if (isThere !== true) await this.evaluate(await axe())
-    return this.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    const options = { resultTypes: ['violations'], ...(rules && { runOnly: { type: 'rule', values: rules } }) }
+    return this.evaluate(`axe.run(document, ${JSON.stringify(options)}).then(({ violations }) =>
       violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary) })))`)
   }
 

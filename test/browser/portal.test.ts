@@ -58,16 +58,9 @@ for (const [name, newStore] of Object.entries(stores)) {
         await page.goto(`${url}${path}`)
         await page.sees(text)
         await page.sees('Acme Events')
-        for (const width of [1280, 390]) {
-          await page.resize(width)
-          // How a page looks does not depend on the store.
-          for (const scheme of name === 'SQLite' ? (['light', 'dark'] as const) : []) {
-            await page.setScheme(scheme)
-            assert.deepEqual(await page.accessibilityProblems(), [], `${path} at ${width} in ${scheme}`)
-          }
-          assert.deepEqual(await page.layoutProblems(), [], `${path} at ${width}`)
-        }
-        await page.resize(1280)
+        // How a page looks does not depend on the store.
+        const checks = name === 'SQLite' ? 'layout and axe' : 'layout'
+        assert.deepEqual(await page.problems(checks), [], path)
         assert.deepEqual(page.complaints, [], path)
       }
       await page.until("document.title === 'Not found · Acme Events'")
