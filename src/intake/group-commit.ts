@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { queuedAtOnce } from '../store/plan.ts'
+import { isAlwaysWide } from '../store/plan.ts'
 import type { Publication, Published, Store } from '../store/store.ts'
 import { RecentRate } from './depths.ts'
 
@@ -111,8 +111,8 @@ export class GroupCommit {
     let [bytes, deliveries, count] = [0, 0, 0]
     for (const { publication } of this.#waiting) {
       bytes += bytesOf(publication)
-      // A message for very many endpoints has its deliveries queued afterwards.
-      deliveries += publication.endpoints.length > queuedAtOnce ? 0 : publication.endpoints.length
+      // The deliveries of a wide message are queued afterwards.
+      if (!isAlwaysWide(publication)) deliveries += publication.endpoints.length
       const isFull = count === groupLimit || bytes > groupBytesLimit || deliveries > groupDeliveriesLimit
       if (isFull && count > 0) break
       count++

@@ -15,9 +15,14 @@ export function isPlain({ expiresInMs, orderingKey, special, variants }: Publica
   return expiresInMs == null && orderingKey == null && !special?.length && !variants?.length
 }
 
+/** How long after it is stored a publication is due, in whole milliseconds. */
+export function delayOf({ delayMs }: Publication): number {
+  return Math.max(0, Math.ceil(delayMs))
+}
+
 /** Whether it is plain, and its deliveries are due as soon as it is stored. */
 export function isFresh(publication: Publication): boolean {
-  return publication.delayMs <= 0 && isPlain(publication)
+  return delayOf(publication) === 0 && isPlain(publication)
 }
 
 /**
@@ -55,15 +60,25 @@ export function planOf(special: readonly Special[] = []): Plan | null {
 
 /** A message for more endpoints than this is stored with a cursor, and its deliveries are queued afterwards. */
 export const queuedAtOnce = 1000
+
+/** Whether a message is wide in any group. */
+export function isAlwaysWide({ endpoints }: Publication): boolean {
+  return endpoints.length > queuedAtOnce
+}
+
 /** Deliveries that one transaction queues in all, so that no group of wide messages blocks the database for long. */
 const queuedPerGroup = 20_000
 
-/** Which messages of a group are to be expanded afterwards. */
+/**
+ * Which messages of a group are wide: their deliveries are queued afterwards. Call it once for each group, before the group is
+ * stored: for the accepted messages alone, the answer may differ.
+ */
 export function wideOnes(publications: readonly Publication[]): boolean[] {
   let left = queuedPerGroup
-  return publications.map(({ endpoints }) => {
-    const wide = endpoints.length > queuedAtOnce || endpoints.length > left
-    if (!wide) left -= endpoints.length
-    return wide
+  return publications.map((publication) => {
+    const count = publication.endpoints.length
+    const isWide = isAlwaysWide(publication) || count > left
+    if (!isWide) left -= count
+    return isWide
   })
 }

@@ -1,5 +1,7 @@
+import type { SteadyMs } from '../../domain/clock.ts'
+import { fresh } from '../../domain/delivery.ts'
 import { encodeId, type Identity } from '../../domain/ids.ts'
-import { isFresh, isPlain, wideOnes } from '../plan.ts'
+import { delayOf, isFresh, isPlain, queuedInOrder, wideOnes } from '../plan.ts'
 import {
   allAccepted,
   type Intake,
@@ -16,7 +18,6 @@ import { booleans, integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { fanOut } from './fan-out.ts'
 import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
-import { announce, type Queued } from './lane-wakes.ts'
 import { acceptedPlans, nothingCoalesced, type PlannedDelivery, queuePlans } from './planned.ts'
 import { overtaken, type PublishAnswer, publishing } from './publish-statement.ts'
 import { type Run, statement } from './sessions.ts'
@@ -26,8 +27,20 @@ import { stateOf } from './trouble.ts'
 const overtakenTries = 5
 
 /** The outcome of one transaction. */
-interface Stored extends Queued {
+interface Stored {
   readonly answers: Published[]
+  readonly accepted: readonly Accepted[]
+  /** Those of them that are plain and due at once. */
+  readonly freshOnes: readonly StoredMessage[]
+  /** Deliveries that wait for the end of a window they opened. */
+  readonly opened: readonly PlannedDelivery[]
+  readonly now: number
+}
+
+/** An accepted publication, and whether its deliveries are queued later. */
+interface Accepted {
+  readonly publication: Publication
+  readonly isWide: boolean
 }
 
 /** Runs the work that stores these publications in the transaction that they belong to. */
@@ -53,42 +66,45 @@ export function intake(database: Database): IntakeAlong {
       const key = next()
       return { key, id: encodeId('msg', key, context.randomText) }
     })
-    const [row] = await run<PublishAnswer>(...publishing(publications, identities))
+    const wide = wideOnes(publications)
+    const [row] = await run<PublishAnswer>(...publishing(publications, identities, wide))
     const answer = row as PublishAnswer
     time.learn(answer.now)
-    const planned = acceptedPlans(publications, identities, answer.accepted)
+    const planned = acceptedPlans(publications, identities, wide, answer.accepted)
     const { merged, opened } = planned.length > 0 ? await queuePlans(run, planned, answer.now) : nothingCoalesced
     const current = new Set(answer.current)
-    const accepted = new Set(answer.accepted)
-    if (publications.some(endsEarly)) await keepPayloadEnds(run, publications, identities, accepted, answer.now)
-    if (publications.some(namesSubjects)) await keepSubjects(run, publications, identities, accepted)
-    const queued = publications.filter((_, i) => accepted.has(identities[i]?.key as number))
+    const keptKeys = new Set(answer.accepted)
+    if (publications.some(endsEarly)) await keepPayloadEnds(run, publications, identities, keptKeys, answer.now)
+    if (publications.some(namesSubjects)) await keepSubjects(run, publications, identities, keptKeys)
     const refused = publications.filter((_, i) => {
       const { key } = identities[i] as Identity
-      return current.has(key) && !accepted.has(key)
+      return current.has(key) && !keptKeys.has(key)
     })
     const reasons = await reasonsOf(run, refused)
     const answers = publications.map((publication, i): Published => {
       const identity = identities[i] as Identity
       const mergedAt = merged.get(identity.key)
       if (mergedAt !== undefined) return { state: 'accepted', ...identity, merged: mergedAt }
-      if (accepted.has(identity.key)) return { state: 'accepted', ...identity }
+      if (keptKeys.has(identity.key)) return { state: 'accepted', ...identity }
       return reasons.get(publication) ?? { state: 'stale' }
     })
-    const wide = wideOnes(publications)
-    const fresh = publications.flatMap((publication, i): StoredMessage[] => {
+    const accepted: Accepted[] = []
+    const freshOnes: StoredMessage[] = []
+    for (const [i, publication] of publications.entries()) {
       const identity = identities[i] as Identity
-      const hasRows = accepted.has(identity.key) && !wide[i] && isFresh(publication)
-      return hasRows ? [{ publication, identity, dueAt: answer.now }] : []
-    })
-    return { answers, queued, fresh, opened, now: answer.now }
+      if (!keptKeys.has(identity.key)) continue
+      const isWide = wide[i] === true
+      accepted.push({ publication, isWide })
+      if (!isWide && isFresh(publication)) freshOnes.push({ publication, identity, dueAt: answer.now })
+    }
+    return { answers, accepted, freshOnes, opened, now: answer.now }
   }
 
   /** Twins of one group take turns, so that the second finds the message of the first. */
   async function store(within: Within, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const answers: Published[] = []
-    const queued: Publication[] = []
-    const fresh: StoredMessage[] = []
+    const accepted: Accepted[] = []
+    const freshOnes: StoredMessage[] = []
     const opened: PlannedDelivery[] = []
     let now = 0
     for (let left = [...publications.entries()]; left.length > 0; ) {
@@ -96,13 +112,13 @@ export function intake(database: Database): IntakeAlong {
       const together = turn.map(([, publication]) => publication)
       const stored = await within(together, (run) => storeApart(run, next, together))
       for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
-      queued.push(...stored.queued)
-      fresh.push(...stored.fresh)
+      accepted.push(...stored.accepted)
+      freshOnes.push(...stored.freshOnes)
       opened.push(...stored.opened)
       now = stored.now
       left = later
     }
-    return { answers, queued, fresh, opened, now }
+    return { answers, accepted, freshOnes, opened, now }
   }
 
   /** Plain publications are one statement; others need a transaction around its statements. */
@@ -127,7 +143,7 @@ export function intake(database: Database): IntakeAlong {
       if (publications.length === 0) return []
       const begunAt = context.clock.steady()
       const stored = await persisting((next) => store(byItself, next, publications))
-      announce(database, stored, begunAt)
+      signal(database, stored, begunAt)
       return stored.answers
     },
 
@@ -145,7 +161,7 @@ export function intake(database: Database): IntakeAlong {
             return { result: { state: 'accepted' as const, messages }, stored }
           }),
         )
-        announce(database, stored, begunAt)
+        signal(database, stored, begunAt)
         return result
       } catch (error) {
         if (error instanceof Refused) return error.answer
@@ -155,6 +171,46 @@ export function intake(database: Database): IntakeAlong {
 
     expand: fanOut(database),
   }
+}
+
+/** Signals rows just committed to this process's watcher, and has unowned lanes woken. Storing them began at `begunAt`. */
+function signal({ signals, wakes }: Database, { accepted, freshOnes, opened, now }: Stored, begunAt: SteadyMs): void {
+  const endpoints = new Set<number>()
+  const dueNow = new Set<number>()
+  let onlyFresh = opened.length === 0
+  // A delivery that replaced another is due when that was, and its lane knows.
+  for (const { endpoint, since } of opened) {
+    wakes.request([endpoint], since, false)
+    endpoints.add(endpoint)
+  }
+  if (accepted.some(({ isWide }) => isWide)) signals.fanOuts()
+  for (const { publication, isWide } of accepted) {
+    // The other lanes of a wide message are woken when it is expanded.
+    const those = isWide ? queuedInOrder(publication) : queuedFor(publication)
+    const delayMs = delayOf(publication)
+    if (delayMs > 0) {
+      onlyFresh = false
+      wakes.request(those, now + delayMs, false)
+    }
+    for (const endpoint of those) {
+      endpoints.add(endpoint)
+      if (delayMs === 0) dueNow.add(endpoint)
+    }
+  }
+  if (endpoints.size === 0) return
+  wakes.request(dueNow, 0, true)
+  if (freshOnes.length === accepted.length) signals.stored(freshOnes, begunAt)
+  else signals.rows([...endpoints], onlyFresh ? fresh : undefined)
+}
+
+/** The endpoints whose queues got a row that is due when its message is. */
+function queuedFor({ endpoints, special }: Publication): readonly number[] {
+  if (special === undefined) return endpoints
+  const others = new Set<number>()
+  for (const { endpoint, drop, coalesce } of special) {
+    if (drop !== undefined || coalesce !== undefined) others.add(endpoint)
+  }
+  return others.size === 0 ? endpoints : endpoints.filter((endpoint) => !others.has(endpoint))
 }
 
 const insertPayloadEnds = statement(
@@ -179,7 +235,7 @@ async function keepPayloadEnds(
 ): Promise<void> {
   const ending = publications.flatMap((publication, i) => {
     const { key } = identities[i] as Identity
-    const end = payloadEndOf(publication, now + Math.ceil(Math.max(0, publication.delayMs)))
+    const end = payloadEndOf(publication, now + delayOf(publication))
     return end === undefined || !accepted.has(key) ? [] : [{ key, app: publication.app, ...end }]
   })
   await run(insertPayloadEnds, [

@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
 import type { Identity } from '../../domain/ids.ts'
 import { untried } from '../delivering.ts'
-import { isPlain, type Planned, wideOnes } from '../plan.ts'
+import { delayOf, isPlain, type Planned } from '../plan.ts'
 import type { Publication, Special, Variant } from '../publishing.ts'
 import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { integers, packed, texts } from './arrays.ts'
@@ -184,11 +184,11 @@ export interface AcceptedPlan {
 export function acceptedPlans(
   publications: readonly Publication[],
   identities: readonly Identity[],
+  wide: readonly boolean[],
   keys: readonly number[] | null,
 ): AcceptedPlan[] {
   if (publications.every(isPlain)) return []
   const accepted = new Set(keys)
-  const wide = wideOnes(publications)
   return publications.flatMap((publication, i) => {
     const { key } = identities[i] as Identity
     return accepted.has(key) && !isPlain(publication) ? [{ key, publication, wide: wide[i] === true }] : []
@@ -216,7 +216,7 @@ function toPlanned(message: number, publication: Publication, special: Special, 
     message,
     app,
     endpoint,
-    since: now + Math.max(0, Math.ceil(publication.delayMs)),
+    since: now + delayOf(publication),
     expiresAt: expiresInMs == null ? null : now + Math.floor(expiresInMs),
     planned,
   }

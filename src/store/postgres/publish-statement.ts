@@ -1,8 +1,8 @@
 import type { Identity } from '../../domain/ids.ts'
-import { isPlain, keptPlan, wideOnes } from '../plan.ts'
+import { delayOf, isPlain, keptPlan } from '../plan.ts'
 import type { Publication } from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
-import { integers, packed, texts } from './arrays.ts'
+import { booleans, integers, packed, texts } from './arrays.ts'
 import { withClock } from './database.ts'
 import { type Statement, statement } from './sessions.ts'
 
@@ -120,12 +120,13 @@ export interface PublishAnswer {
 export function publishing(
   publications: readonly Publication[],
   identities: readonly Identity[],
+  wide: readonly boolean[],
 ): readonly [Statement, unknown[]] {
   const statement = statementFor(publications)
   const values: unknown[] = [integers(identities.map((i) => i.key)), texts(identities.map((i) => i.id))]
-  values.push(...contentsOf(publications))
+  values.push(...contentsOf(publications, wide))
   if (statement !== publishPlain && statement !== publishWithEventIds) values.push(...onceOf(publications, identities))
-  if (statement === publishPlanned) values.push(...plansOf(publications))
+  if (statement === publishPlanned) values.push(...plansOf(publications, wide))
   return [statement, values]
 }
 
@@ -139,7 +140,7 @@ function statementFor(publications: readonly Publication[]): Statement {
 }
 
 /** Parameters 3 to 18 of a publish statement. */
-function contentsOf(publications: readonly Publication[]): unknown[] {
+function contentsOf(publications: readonly Publication[], wide: readonly boolean[]): unknown[] {
   const bodies = packed(publications.map((p) => p.body))
   return [
     integers(publications.map((p) => p.app)),
@@ -149,13 +150,13 @@ function contentsOf(publications: readonly Publication[]): unknown[] {
     texts(publications.map((p) => toJson(p.channels))),
     texts(publications.map((p) => p.contentType)),
     texts(publications.map((p) => integers(p.endpoints))),
-    integers(publications.map((p) => Math.max(0, Math.ceil(p.delayMs)))),
+    integers(publications.map(delayOf)),
     bodies.starts,
     bodies.lengths,
     bodies.bytes,
     texts(publications.map((p) => toJson(p.tags ?? null))),
     texts(publications.map((p) => toJson(p.headers ?? null))),
-    `{${wideOnes(publications).join(',')}}`,
+    booleans(wide),
     texts(publications.map((p) => p.trace ?? null)),
     texts(publications.map((p) => toJson(p.arrivedHeaders ?? null))),
   ]
@@ -175,8 +176,7 @@ function onceOf(publications: readonly Publication[], identities: readonly Ident
 }
 
 /** Parameters 23 to 26. */
-function plansOf(publications: readonly Publication[]): string[] {
-  const wide = wideOnes(publications)
+function plansOf(publications: readonly Publication[], wide: readonly boolean[]): string[] {
   return [
     integers(publications.map(({ expiresInMs }) => (expiresInMs == null ? null : Math.floor(expiresInMs)))),
     texts(publications.map(({ orderingKey }) => orderingKey ?? null)),

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Identity } from '../../domain/ids.ts'
-import { isPlain, keptPlan, planOf, queuedInOrder, wideOnes } from '../plan.ts'
+import { delayOf, isPlain, keptPlan, planOf, queuedInOrder, wideOnes } from '../plan.ts'
 import {
   allAccepted,
   type Intake,
@@ -69,7 +69,7 @@ export function intake(connection: Connection): SqliteIntake {
     const tags = toJson(publication.tags ?? null)
     const headers = toJson(publication.headers ?? null)
     const arrived = toJson(publication.arrivedHeaders ?? null)
-    const delayMs = Math.max(0, Math.ceil(publication.delayMs))
+    const delayMs = delayOf(publication)
     const since = now + delayMs
     const deliverAt = delayMs > 0 ? since : null
     const { expiresInMs = null, orderingKey = null, trace = null, special, variants } = publication

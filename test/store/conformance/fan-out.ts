@@ -81,6 +81,23 @@ export function fanOut(open: Open): void {
     assert.equal((await world.rows(first)).length, 30)
   })
 
+  test('a message that is expanded because others of its group need room is signalled, though those are refused', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const { first, keys } = await wide(world, app)
+    const eventIds = Array.from({ length: 22 }, (_, i) => `event ${i}`)
+    for (const eventId of eventIds) await world.publish([], { app: app.key, eventId })
+    let signals = 0
+    world.store.watch({ rows() {}, lanes() {}, settings() {}, fanOuts: () => void signals++ })
+    const publication = await world.publication([], { app: app.key, endpoints: keys.slice(0, 900) })
+    const group = [...eventIds, null].map((eventId) => ({ ...publication, eventId }))
+    const states = (await world.store.publish(group)).map(({ state }) => state)
+    assert.deepEqual(states, [...eventIds.map(() => 'conflict'), 'accepted'])
+    assert.equal(signals, 1)
+    while ((await world.store.expand(5000)).more);
+    assert.equal((await world.rows(first)).length, 1)
+  })
+
   test('an expunged message is expanded no further', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
