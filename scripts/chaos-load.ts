@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type Behaviour, behave, choose, type Shares, seededRandom } from '../src/cli/chaos.ts'
 import { openReceiver } from '../src/cli/receiver.ts'
+import { apiRoot } from '../src/domain/api.ts'
 import { systemClock } from '../src/runtime/clock.ts'
 
 /** A server with applications and endpoints of its own, under load from a misbehaving receiver. */
@@ -108,7 +109,7 @@ export async function openChaosLoad({ seed, settings = {}, postgres }: Options):
   let accepted = 0
 
   async function ask(method: string, path: string, body?: unknown): Promise<unknown> {
-    const answer = await fetch(`${url}/api/v1${path}`, {
+    const answer = await fetch(`${url}${apiRoot}${path}`, {
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

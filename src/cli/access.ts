@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { Option } from 'commander'
+import { apiRoot } from '../domain/api.ts'
 import { auditFilterFields } from '../domain/filter-fields.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
@@ -96,7 +97,7 @@ async function createOnStore({ world, options }: Session, name: string): Promise
       ip: '',
       action: 'POST /api-key',
       app: null,
-      target: '/api/v1/api-key',
+      target: `${apiRoot}/api-key`,
       before: null,
       after: JSON.stringify({ name, scopes }),
     }

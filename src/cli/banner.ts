@@ -1,3 +1,4 @@
+import { apiRoot } from '../domain/api.ts'
 import { keyVariable, permittedNetworks, showSetting, urlVariable } from '../runtime/config.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
@@ -35,7 +36,7 @@ export function banner(
     // No styling around the URL: scripts read it from this line.
     `Listening on http://${formatAddress(address)}`,
     `  ${dim('Dashboard')} ${signInLink === undefined ? `${url}/ (sign in with a key, or a link of: sluice dashboard)` : `${signInLink} (signs in once)`}`,
-    `  ${dim('API      ')} ${url}/api/v1 (reference: ${url}/docs)`,
+    `  ${dim('API      ')} ${url}${apiRoot} (reference: ${url}/docs)`,
     `  ${dim('Store    ')} ${showSetting('store', config)}`,
     `  ${dim('Targets  ')} ${targets(config)}`,
   ]

@@ -1,3 +1,4 @@
+import { apiRoot, pageItems } from '../domain/api.ts'
 import type { Clock } from '../domain/clock.ts'
 import { nearest } from '../domain/nearest.ts'
 import { parseExactly } from '../json/exact.ts'
@@ -40,7 +41,6 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 const answerMs = 60_000
 /** The largest page the API gives. */
-const pageLimit = 250
 
 /** The server refused a request, or its response was not understood. */
 export class ApiProblem extends CommandError {
@@ -110,7 +110,7 @@ export class Client {
     const items: Item[] = []
     let iterator: string | undefined
     for (;;) {
-      const page = await this.page(path, { ...query, iterator, limit: Math.min(pageLimit, limit - items.length) })
+      const page = await this.page(path, { ...query, iterator, limit: Math.min(pageItems.most, limit - items.length) })
       items.push(...page.data)
       if (page.done || page.iterator === null) return { items, more: false }
       if (items.length >= limit) return { items, more: true }
@@ -161,7 +161,7 @@ export class Client {
     if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json'
     let response: Response
     try {
-      response = await fetch(`${this.url}/api/v1${path}${queryText(call.query)}`, {
+      response = await fetch(`${this.url}${apiRoot}${path}${queryText(call.query)}`, {
         method,
         headers,
         body: bodyOf(call.body),
@@ -220,7 +220,7 @@ export class Client {
     const [, ref = ''] = /^\/app\/([^/]+)/.exec(path) ?? []
     if (ref === '' || this.#parts.suggests === false) return ''
     // The list only feeds the hint, so its errors are ignored: the original error is reported either way.
-    const known = await this.list('/app', {}, pageLimit).catch(() => undefined)
+    const known = await this.list('/app', {}, pageItems.most).catch(() => undefined)
     if (known === undefined) return ''
     const names = known.items.flatMap(({ id, uid }) => [id, uid]).filter((name) => typeof name === 'string')
     const asked = decodeURIComponent(ref)

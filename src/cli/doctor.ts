@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { Option } from 'commander'
 import type { Parts } from '../compose/parts.ts'
+import { apiRoot } from '../domain/api.ts'
 import { type Diagnosis, diagnose, onlyFinding, type Reading, type Trend, trendOf } from '../domain/doctor.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { duration } from '../runtime/setting-kinds.ts'
@@ -94,7 +95,7 @@ async function askServer({ client, world }: Session): Promise<Report> {
         ? onlyFinding('store_down', {
             sentence: `The server answers, but cannot reach its store: ${error.message}`,
             evidence: { url: client.url },
-            command: `curl -s ${client.url}/api/v1/health`,
+            command: `curl -s ${client.url}${apiRoot}/health`,
           })
         : onlyFinding('server_unreachable', {
             sentence: error.message,

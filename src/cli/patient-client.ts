@@ -1,8 +1,8 @@
+import { pageItems } from '../domain/api.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { ApiProblem, type Call, type Client, type Item, type Query } from './client.ts'
 import { CommandError, exitCode } from './exit.ts'
 
-const pageLimit = 250
 /** Attempts of one request. With the waits between them, a server may be away for about two minutes. */
 const attempts = 8
 const firstWaitMs = 1000
@@ -49,7 +49,7 @@ export class PatientClient {
   async *all(path: string, query: Query = {}): AsyncGenerator<Item> {
     let iterator: string | undefined
     for (;;) {
-      const asked = { ...query, limit: pageLimit, ...(iterator !== undefined && { iterator }) }
+      const asked = { ...query, limit: pageItems.most, ...(iterator !== undefined && { iterator }) }
       const page = await this.#patiently(() => this.#client.page(path, asked))
       if (!isPage(page)) throw new CommandError(`${this.url} answers ${path} with no list.`, exitCode.failed)
       yield* page.data

@@ -1,4 +1,4 @@
-import { withCommas } from '../domain/phrases.ts'
+import { age, withCommas } from '../domain/phrases.ts'
 import type { Terminal } from '../runtime/process.ts'
 import type { Item } from './client.ts'
 
@@ -96,13 +96,11 @@ export function instant(value: unknown): string {
   return typeof value === 'string' ? `${value.slice(0, 19).replace('T', ' ')}Z` : text(value)
 }
 
-/** The time since an instant, in one unit: `5 m ago`. */
+/** The time since an instant, in one unit: `5 min ago`. */
 export function ago(value: unknown, now: number): string {
   if (typeof value !== 'string') return text(value)
-  const seconds = Math.max(0, Math.floor((now - Date.parse(value)) / 1000))
-  if (seconds < 60) return 'just now'
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} m ago`
-  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86_400)} d ago`
+  const ms = now - Date.parse(value)
+  return ms < 59_500 ? 'just now' : `${age(ms)} ago`
 }
 
 /** The uid of a resource if it has one, else its id. */

@@ -1,3 +1,4 @@
+import { pageItems } from '../domain/api.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Client, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
@@ -89,7 +90,7 @@ async function newerThan(client: Client, lane: Followed, query: { status: number
       ...query,
       ...withType,
       iterator: before,
-      limit: 250,
+      limit: pageItems.most,
     })
     found.push(...data.toReversed())
     if (data.length > 0) lane.newer = prevIterator ?? before

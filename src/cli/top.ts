@@ -1,3 +1,4 @@
+import { age, latency } from '../domain/phrases.ts'
 import type { Terminal } from '../runtime/process.ts'
 import type { Screen } from '../runtime/screen.ts'
 import { duration } from '../runtime/setting-kinds.ts'
@@ -288,17 +289,9 @@ function latest(values: readonly (number | null)[]): number | null {
 }
 
 function milliseconds(ms: number | null): string {
-  if (ms === null) return '–'
-  return ms < 1000 ? `${Math.round(ms)} ms` : spanText(ms / 1000)
+  return ms === null ? '–' : latency(ms)
 }
 
 function sinceOf(value: unknown, now: number): string {
-  return typeof value === 'string' ? spanText(Math.max(0, now - Date.parse(value)) / 1000) : '–'
-}
-
-function spanText(seconds: number): string {
-  if (seconds < 60) return `${Math.floor(seconds)}s`
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${Math.floor(seconds % 60)}s`
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h ${Math.floor((seconds % 3600) / 60)}m`
-  return `${Math.floor(seconds / 86_400)}d ${Math.floor((seconds % 86_400) / 3600)}h`
+  return typeof value === 'string' ? age(Math.max(0, now - Date.parse(value))) : '–'
 }

@@ -1,3 +1,4 @@
+import { apiRoot } from './api.ts'
 import type { AuditEntry } from './audit.ts'
 import type { EpochMs } from './clock.ts'
 import type { DisabledReason } from './endpoint.ts'
@@ -105,7 +106,7 @@ export function noticeAudit(notice: Notice, concerned: Concerned): AuditEntry | 
     ip: '',
     action: notice.type,
     app: concerned.appId,
-    target: `/api/v1/app/${concerned.appId}/endpoint/${concerned.endpointId}`,
+    target: `${apiRoot}/app/${concerned.appId}/endpoint/${concerned.endpointId}`,
     before: null,
     after: JSON.stringify(notice.data),
   }

@@ -17,6 +17,20 @@ export function span(ms: number): string {
   return seconds < 86_400 ? two(seconds, 3600, 'h', 60, 'min') : two(seconds, 86_400, 'd', 3600, 'h')
 }
 
+/** A measured duration: `7.2 ms`, `70 ms`, and from a second on like `span`. */
+export function latency(ms: number): string {
+  if (ms < 10) return `${Math.round(ms * 10) / 10} ms`
+  return ms < 1000 ? `${Math.round(ms)} ms` : span(ms)
+}
+
+/** A time that ticks, in one whole unit: `45 s`, `5 min`, `3 h`, `2 d`. */
+export function age(ms: number): string {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`
+  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`
+}
+
 /** A rate in the unit that reads best: `5/s`, `0.5/s`, `2/min`. */
 export function perSecond(rate: number): string {
   if (rate >= 0.1) return `${Number(rate.toPrecision(3))}/s`

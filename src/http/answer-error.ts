@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Duplex, finished, Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { jsonType } from '../domain/api.ts'
 import { AppError, type AppErrorCode } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { asAppError, problem, statusOf } from '../operations/errors.ts'
@@ -8,7 +9,6 @@ import { STATUS_CODES } from '../wire/node-modules.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import type { HttpContext } from './context.ts'
 
-const json = 'application/json; charset=utf-8'
 const problemJson = 'application/problem+json'
 
 /**
@@ -57,7 +57,7 @@ function errorType(accept: string | undefined): string {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
     return type === problemJson && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))
   })
-  return asked === true ? problemJson : json
+  return asked === true ? problemJson : jsonType
 }
 
 /** Answers any error as a problem (RFC 9457). */
@@ -165,7 +165,7 @@ function endWith(socket: Duplex, error: AppError, url = ''): void {
   const status = statusOf(error.code)
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    `content-type: ${json}`,
+    `content-type: ${jsonType}`,
     ...Object.entries(answerHeaders).map(([name, value]) => `${name}: ${value}`),
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { apiRoot } from '../domain/api.ts'
 import type { Caller, Need } from '../operations/access.ts'
 import { auditOf, isWrittenLate } from '../operations/audit-trail.ts'
 import type { Authenticator } from '../operations/auth.ts'
@@ -20,8 +21,6 @@ declare module 'fastify' {
   }
 }
 
-const prefix = '/api/v1'
-
 /**
  * Puts every route of the scope behind a key. A route without a need cannot be declared. Changes are written to the audit
  * log.
@@ -30,7 +29,7 @@ export function guard(scope: FastifyInstance, store: Store, authenticator: Authe
   scope.decorateRequest('caller', null)
   scope.decorateRequest('trail', null)
   scope.addHook('onRoute', (route) => {
-    const path = route.url.startsWith(prefix) ? route.url.slice(prefix.length) : route.url
+    const path = route.url.startsWith(apiRoot) ? route.url.slice(apiRoot.length) : route.url
     const need = route.config?.need
     if (need === undefined) throw new Error(`${route.method} ${path} is not declared by route().`)
     leaveTrail(route, path, need, store)

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { jsonType } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
 import { usedKey } from '../intake/publication.ts'
 import { hasKey, onceOf, queryOf, replayed } from '../operations/idempotency.ts'
@@ -16,7 +17,6 @@ type Params = Readonly<Record<string, string>>
 
 /** How long a request may be under way before it counts as lost with the process that ran it. */
 const reserveMs = 60_000
-const json = 'application/json; charset=utf-8'
 
 /**
  * The hooks of a route that happens once per Idempotency-Key: its answer is kept and given again. A request that was refused
@@ -38,7 +38,7 @@ export function answerOnce({ store, onBug }: Pick<Parts, 'store' | 'onBug'>) {
     }
     const { status, body } = reservation.answer
     reply.code(status).headers(replayed)
-    if (body.byteLength > 0) reply.header('content-type', json)
+    if (body.byteLength > 0) reply.header('content-type', jsonType)
     await reply.send(body.byteLength > 0 ? body : undefined)
   }
 

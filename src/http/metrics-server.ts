@@ -1,10 +1,11 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { apiRoot } from '../domain/api.ts'
 import { createServer } from '../wire/node-modules.ts'
 import type { MetricsPage } from './metrics.ts'
 
 const path = '/metrics'
 /** The path of the API, so that one probe fits every process. It asks neither the store nor the metrics. */
-const pingPath = '/api/v1/health/ping'
+const pingPath = `${apiRoot}/health/ping`
 /** Connections and time that scrapers may take. */
 const limits = { connections: 100, headersMs: 10_000, keepAliveMs: 75_000 }
 

@@ -3,6 +3,7 @@ import { extname } from 'node:path'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { pagesFolder as programPages } from '../assets/assets.ts'
 import { diskFolder, type Folder } from '../assets/folder.ts'
+import { apiRoot, jsonType } from '../domain/api.ts'
 import { noRoute } from '../domain/app-error.ts'
 
 const html = 'text/html; charset=utf-8'
@@ -10,8 +11,8 @@ const types: Readonly<Record<string, string>> = {
   '.html': html,
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
-  '.json': 'application/json; charset=utf-8',
-  '.map': 'application/json; charset=utf-8',
+  '.json': jsonType,
+  '.map': jsonType,
   '.webmanifest': 'application/manifest+json; charset=utf-8',
   '.txt': 'text/plain; charset=utf-8',
   '.svg': 'image/svg+xml',
@@ -193,6 +194,6 @@ const notBuilt = `<!doctype html>
 <title>Sluice</title>
 <h1>The pages are not built</h1>
 <p>This checkout has no built pages. Build them with <code>npm run build:ui</code>, and restart the server.</p>
-<p>The API works without them: <a href="/api/v1/openapi.json">openapi.json</a> describes it.</p>
+<p>The API works without them: <a href="${apiRoot}/openapi.json">openapi.json</a> describes it.</p>
 </html>
 `

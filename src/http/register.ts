@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { jsonType } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { Turns } from '../domain/turns.ts'
@@ -22,7 +23,6 @@ declare module 'fastify' {
 /** Reading this much takes half a millisecond or more. */
 const largeBodyBytes = 64 * 1024
 const lineTypes = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
-const json = 'application/json; charset=utf-8'
 const jsonLines = 'application/jsonl; charset=utf-8'
 const events = 'text/event-stream; charset=utf-8'
 
@@ -58,7 +58,7 @@ function write(reply: FastifyReply, { answers }: Route, handled: unknown): unkno
   reply.code(status).headers(headers)
   if (Buffer.isBuffer(value) || value instanceof Readable) {
     const schema = answers[status] ?? null
-    reply.type(schema === null || !('lines' in schema) ? json : 'events' in schema ? events : jsonLines)
+    reply.type(schema === null || !('lines' in schema) ? jsonType : 'events' in schema ? events : jsonLines)
   }
   return value
 }

@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
+import { jsonType } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { decodeKey } from '../domain/ids.ts'
@@ -158,7 +159,7 @@ export class Arrivals {
       const { accepted } = providers[provider]
       const headers = { 'sluice-message-id': id }
       if (accepted !== undefined) return { ...accepted, headers: { ...accepted.headers, ...headers } }
-      return { status: 202, headers: { ...headers, 'content-type': json }, body: JSON.stringify({ id }) }
+      return { status: 202, headers: { ...headers, 'content-type': jsonType }, body: JSON.stringify({ id }) }
     } catch (error) {
       this.#count(open, error instanceof AppError ? error.code : 'internal')
       throw error
@@ -244,7 +245,6 @@ function costOf({ body }: Arrival): number {
 
 /** The body of a sample whose request was refused before its body was read. */
 const unread = new Uint8Array(0)
-const json = 'application/json; charset=utf-8'
 
 function openSource(source: ArrivingSource, deps: VerifierDeps): OpenSource {
   const provider = isProviderName(source.provider) ? source.provider : 'none'

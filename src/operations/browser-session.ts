@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import { apiRoot } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
 
 /**
@@ -87,7 +88,7 @@ export function refuseForgery(request: BrowserRequest, token: string, publicUrl:
   if (typeof given !== 'string' || digest(given) !== digest(forgeryToken(token))) {
     throw new AppError(
       'forgery_suspected',
-      `A change under a session cookie needs the header ${forgeryHeader} with the csrfToken of GET /api/v1/session.`,
+      `A change under a session cookie needs the header ${forgeryHeader} with the csrfToken of GET ${apiRoot}/session.`,
     )
   }
 }

@@ -2,6 +2,7 @@ import { parse } from 'node:querystring'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { Static, TSchema } from 'typebox'
+import { apiRoot } from '../domain/api.ts'
 import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
 import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
@@ -132,7 +133,7 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
       }
       const handled = await operationOf(route)({
         method,
-        url: `/api/v1${path}`,
+        url: apiRoot + path,
         protocol: protocol.slice(0, -1),
         host,
         headers: bytes === undefined ? {} : { 'content-type': 'application/json' },
@@ -141,7 +142,7 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
         body: bytes && parseBody(kindOf(route), parts.scanner, bytes),
         caller: route.need === 'open' ? null : fixedCaller,
         address: undefined,
-        routeOptions: { url: `/api/v1${route.path}` },
+        routeOptions: { url: apiRoot + route.path },
       })
       return (await answerOf(route, handled)) as T
     } catch (error) {

@@ -23,9 +23,6 @@ const pathParameters: Readonly<Record<string, { readonly name: string; readonly 
   silence: { name: 'silence_id', description: 'The id of a silence' },
 }
 
-/** Where the API begins. */
-export const prefix = '/api/v1'
-
 /** The version of the API, which is not the program's: it changes when a client would have to. */
 const version = '1.0.0'
 

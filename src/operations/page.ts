@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { type Static, Type } from 'typebox'
+import { pageItems } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { decodeKey, type Prefix } from '../domain/ids.ts'
@@ -16,7 +17,10 @@ import { optional } from './fields.ts'
 
 /** The query every list takes. */
 export const PageQuery = Type.Object({
-  limit: optional(Type.Integer({ minimum: 1, maximum: 250 }), 'Largest number of items; 50 by default.'),
+  limit: optional(
+    Type.Integer({ minimum: 1, maximum: pageItems.most }),
+    `Largest number of items; ${pageItems.usual} by default.`,
+  ),
   iterator: Type.Optional(
     Type.String({
       maxLength: 264,
@@ -41,7 +45,6 @@ export interface ListOut<T> {
 
 type Order = PageRequest['order']
 
-const defaultLimit = 50
 /** Largest size of the items of a page together, unless the first alone is larger. */
 const pageBytes = 4 * 1024 * 1024
 /** The same for items that are no bytes yet: one call turns all of them into text. */
@@ -82,7 +85,7 @@ export async function walk<Row, Item extends { readonly row: Row }, Position>(
   query: PageQuery,
   list: Walked<Row, Item, Position>,
 ): Promise<ListOut<Item>> {
-  const { limit = defaultLimit, order = 'descending' } = query
+  const { limit = pageItems.usual, order = 'descending' } = query
   const { backwards, after } = start(query, list.parse)
   const direction = backwards ? reversed(order) : order
   const shown: Item[] = []
@@ -212,7 +215,7 @@ export async function paginateBy<Key, T, Out>(
   toOut: (item: T) => Out,
   rowsAtOnce = 64,
 ): Promise<ListOut<Out>> {
-  const { limit = defaultLimit, order = defaultOrder } = query
+  const { limit = pageItems.usual, order = defaultOrder } = query
   const { backwards, after } = start(query, keyOf)
   const direction = backwards ? reversed(order) : order
   const shown: { readonly iterator: string; readonly out: Out }[] = []

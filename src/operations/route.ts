@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Static, TSchema } from 'typebox'
+import { apiRoot, type ingestRoot } from '../domain/api.ts'
 import type { Attempt, Message } from '../domain/delivery.ts'
 import type { Application, Endpoint } from '../domain/endpoint.ts'
 import type { Schedule } from '../domain/schedule.ts'
@@ -166,7 +167,7 @@ export type Call<Path extends string, Query, Body, L extends Lookup, R extends R
 } & Found<Path, L>
 
 /** Sluice's own API; the part of Svix's that takes webhooks in; and the URLs of sources. */
-export type Root = '/api/v1' | '/ingest/api/v1' | ''
+export type Root = typeof apiRoot | typeof ingestRoot | ''
 
 /** One operation of the API. The guard, the audit log, the checks, the reference and the registration follow from it. */
 interface Definition<
@@ -212,7 +213,7 @@ export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answ
 }
 
 /** The URL of a route. */
-export function urlOf({ root = '/api/v1', path }: Pick<Route, 'root' | 'path'>): string {
+export function urlOf({ root = apiRoot, path }: Pick<Route, 'root' | 'path'>): string {
   return root + path
 }
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { apiRoot } from '../../src/domain/api.ts'
 import { hourMs, minuteMs, pointsLimit, type Span, type StoredSums, serverScope } from '../../src/domain/history.ts'
 import { Sketch } from '../../src/domain/sketch.ts'
-import { prefix } from '../../src/operations/openapi.ts'
 import type { Harness, Open } from '../store/conformance/harness.ts'
 import { openPostgresHarness } from '../store/postgres-harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'
@@ -49,7 +49,7 @@ function charts(open: Open): void {
   const write = (scope: number, span: Span, at: number, sums: StoredSums, writer = 'a') =>
     harness.store.writeHistory(writer, [{ scope, span, at, sums }])
   const get = async (path: string, key?: string) =>
-    api.ask('GET', `${prefix}${path}`, undefined, key === undefined ? {} : { authorization: `Bearer ${key}` })
+    api.ask('GET', `${apiRoot}${path}`, undefined, key === undefined ? {} : { authorization: `Bearer ${key}` })
 
   test('the writers of a minute add up, and each point has counts and quantiles', async () => {
     const minute = minuteAt(5)
@@ -125,8 +125,8 @@ function charts(open: Open): void {
   })
 
   test('a caller of one application sees its own history, and nothing else', async () => {
-    const { token } = (await api.ask('POST', `${prefix}/auth/app-portal-access/acme`, { readOnly: true })).json
-    const bound = (await api.ask('POST', `${prefix}/api-key`, { name: 'k', scopes: ['read'], app: 'acme' })).json.token
+    const { token } = (await api.ask('POST', `${apiRoot}/auth/app-portal-access/acme`, { readOnly: true })).json
+    const bound = (await api.ask('POST', `${apiRoot}/api-key`, { name: 'k', scopes: ['read'], app: 'acme' })).json.token
     for (const key of [token, bound]) {
       for (const path of ['?app=acme', '?app=acme&endpoint=one', '?endpoint=one', `?endpoint=${ids.endpoint}`]) {
         assert.equal((await get(`/history${path}`, key)).status, 200, path)
@@ -142,7 +142,7 @@ function charts(open: Open): void {
         [ids.endpoint],
       )
     }
-    const publishing = (await api.ask('POST', `${prefix}/api-key`, { name: 'p', scopes: ['publish'] })).json.token
+    const publishing = (await api.ask('POST', `${apiRoot}/api-key`, { name: 'p', scopes: ['publish'] })).json.token
     assert.equal((await get('/history', publishing)).status, 403)
   })
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import Fastify from 'fastify'
+import { apiRoot } from '../../src/domain/api.ts'
 import { guard } from '../../src/http/guard.ts'
 import { Authenticator } from '../../src/operations/auth.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { prefix } from '../../src/operations/openapi.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { type Api, openApi } from './api.ts'
 import { type DeclaredRoute, declaredRoutes } from './declared-routes.ts'
@@ -70,7 +70,7 @@ describe('every route', () => {
   }
 
   async function keyWith(fields: Record<string, unknown>): Promise<string> {
-    return (await api.ask('POST', `${prefix}/api-key`, { name: 'k', ...fields })).json.token
+    return (await api.ask('POST', `${apiRoot}/api-key`, { name: 'k', ...fields })).json.token
   }
 
   test('is declared by route(), and every declaration is served', () => {
@@ -116,7 +116,7 @@ describe('every route', () => {
   })
 
   test('lets a read-only application token look at its application, and nothing else', async () => {
-    const { token } = (await api.ask('POST', `${prefix}/auth/app-portal-access/a`, { readOnly: true })).json
+    const { token } = (await api.ask('POST', `${apiRoot}/auth/app-portal-access/a`, { readOnly: true })).json
     for (const [name, status] of await statuses(token, 'a')) {
       if (name === 'POST /auth/logout') continue
       const looks = name.startsWith('GET /app/:app') || (name.startsWith('GET ') && shared.includes(name))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { apiRoot } from '../../src/domain/api.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { prefix } from '../../src/operations/openapi.ts'
 import type { Answer } from './api.ts'
 import { leastBody, leastQuery } from './from-schema.ts'
 import { urlAt } from './paths.ts'
@@ -18,7 +18,7 @@ function sharedApi(): Promise<Populated> {
 let ofMine: Promise<string> | undefined
 function keyOfMine(): Promise<string> {
   ofMine ??= sharedApi().then(async ({ ask, mine }) => {
-    return (await ask('POST', `${prefix}/api-key`, { name: 'mine', scopes: ['admin'], app: mine.app })).json.token
+    return (await ask('POST', `${apiRoot}/api-key`, { name: 'mine', scopes: ['admin'], app: mine.app })).json.token
   })
   return ofMine
 }
@@ -131,7 +131,7 @@ describe('a path', () => {
 
   test('may be asked for by a page of any origin, which can read the answer', async () => {
     const { app, ask, mine } = await sharedApi()
-    const url = `${prefix}/app/${mine.app}/msg`
+    const url = `${apiRoot}/app/${mine.app}/msg`
     const headers = {
       origin: 'https://somewhere.example',
       'access-control-request-method': 'POST',
@@ -143,7 +143,7 @@ describe('a path', () => {
     assert.equal(preflight.headers['access-control-allow-headers'], '*, authorization')
     assert.match(String(preflight.headers['access-control-allow-methods']), /\bPOST\b/)
     for (const path of ['/app', '/app/nobody', '/nowhere']) {
-      const answer = await ask('GET', `${prefix}${path}`, undefined, { origin: headers.origin })
+      const answer = await ask('GET', `${apiRoot}${path}`, undefined, { origin: headers.origin })
       assert.equal(answer.headers['access-control-allow-origin'], '*', path)
     }
     const refused = await app.inject({ url, headers: { origin: headers.origin } })
@@ -155,10 +155,10 @@ describe('a path', () => {
     const { app, mine } = await sharedApi()
     const headers = { authorization: 'Bearer test-key' }
     for (const url of [
-      `${prefix}/app`,
-      `${prefix}/app/${mine.app}`,
-      `${prefix}/openapi.json`,
-      `${prefix}/app/nobody`,
+      `${apiRoot}/app`,
+      `${apiRoot}/app/${mine.app}`,
+      `${apiRoot}/openapi.json`,
+      `${apiRoot}/app/nobody`,
     ]) {
       const [get, head] = [await app.inject({ url, headers }), await app.inject({ method: 'HEAD', url, headers })]
       assert.deepEqual([head.statusCode, head.payload], [get.statusCode, ''])

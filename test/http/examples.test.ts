@@ -3,9 +3,10 @@ import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
+import { apiRoot } from '../../src/domain/api.ts'
 import { exampleAnswers, exampleName, examples, metaSecret, metaToken } from '../../src/operations/examples.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { openApiDocument, prefix } from '../../src/operations/openapi.ts'
+import { openApiDocument } from '../../src/operations/openapi.ts'
 import { type Route, urlOf } from '../../src/operations/route.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { type Api, adminKey, openApi } from './api.ts'
@@ -22,7 +23,7 @@ type Make = (api: Api, route: Route | undefined) => Promise<string>
 
 const post = (path: string, body: object): Make => {
   return async ({ ask }) => {
-    const { status, text, json } = await ask('POST', prefix + path, body)
+    const { status, text, json } = await ask('POST', apiRoot + path, body)
     assert.ok(status < 300, text)
     return json.id ?? json.sessionId ?? json.name
   }
@@ -71,15 +72,15 @@ const makers: Readonly<Record<string, Make>> = {
     secret: metaSecret,
     settings: { verifyToken: metaToken },
   }),
-  sourceId: async ({ ask }) => (await ask('GET', `${prefix}/app/acme/source/repository`)).json.id,
+  sourceId: async ({ ask }) => (await ask('GET', `${apiRoot}/app/acme/source/repository`)).json.id,
   token: async ({ ask }) => {
-    const { url } = (await ask('GET', `${prefix}/app/acme/source/repository`)).json
+    const { url } = (await ask('GET', `${apiRoot}/app/acme/source/repository`)).json
     return new URL(url).pathname.slice('/in/'.length)
   },
   region: post('/app/acme/region', { name: 'eu' }),
   key: post('/api-key', { name: 'billing service', scopes: ['publish'] }),
   silence: post('/alert/silence', { rule: 'waiting', seconds: 3600, reason: 'a planned move' }),
-  session: async ({ ask }) => (await ask('POST', `${prefix}/session`)).json.sessionId,
+  session: async ({ ask }) => (await ask('POST', `${apiRoot}/session`)).json.sessionId,
 }
 
 /** Things that an example names in its query or body, or needs to be there. */
@@ -105,11 +106,11 @@ const needs: Readonly<Record<string, readonly string[]>> = {
 /** Operations that end what they are asked with: an application's token, or a session. */
 const credentials: Readonly<Record<string, (api: Api) => Promise<Record<string, string>>>> = {
   'v1.authentication.logout': async ({ ask }) => {
-    const { json } = await ask('POST', `${prefix}/auth/app-portal-access/acme`, {})
+    const { json } = await ask('POST', `${apiRoot}/auth/app-portal-access/acme`, {})
     return { authorization: `Bearer ${json.token}` }
   },
   'v1.session.delete': async ({ ask }) => {
-    const { headers, json } = await ask('POST', `${prefix}/session`)
+    const { headers, json } = await ask('POST', `${apiRoot}/session`)
     const [cookie = ''] = String(headers['set-cookie']).split(';')
     return { cookie, 'x-sluice-token': json.csrfToken }
   },
@@ -242,7 +243,7 @@ describe('the recorded answer (UPDATE_EXAMPLES=1 records all again) to the examp
 
   test('is in the reference', () => {
     const { paths } = openApiDocument()
-    const { responses } = paths[`${prefix}/app`]?.post ?? assert.fail()
+    const { responses } = paths[`${apiRoot}/app`]?.post ?? assert.fail()
     const { content } = responses['201'] as { content: { 'application/json': { example: unknown } } }
     assert.deepEqual(content['application/json'].example, exampleAnswers()['v1.application.create']?.body)
   })

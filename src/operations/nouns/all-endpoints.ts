@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { pageItems } from '../../domain/api.ts'
 import { AppError } from '../../domain/app-error.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { endpointState, endpointStates } from '../../domain/endpoint-state.ts'
@@ -51,7 +52,6 @@ export const EndpointSummaryOut = Type.Object({
   failingSince: nullable(instant('Since when its receiver has failed; null when it does not.')),
 })
 
-const defaultLimit = 50
 /** Names that one request looks through; a search that found fewer than asked continues with its iterator. */
 const searchedNames = 200_000
 const namesAtOnce = 500
@@ -71,7 +71,7 @@ export const allEndpoints = route({
     const { store } = parts
     const app =
       query.app === undefined ? null : await lookUp('application', query.app, (ref) => store.findApplication(ref))
-    const { sort = 'created', limit = defaultLimit } = query
+    const { sort = 'created', limit = pageItems.usual } = query
     if (sort === 'created') return listCreated(parts, app?.key ?? null, query, limit)
     const explained = await worstBy(parts, app?.key ?? null, sort, limit)
     return { data: await summaries(store, explained), iterator: null, prevIterator: null, done: true }

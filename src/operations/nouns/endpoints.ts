@@ -1,3 +1,4 @@
+import { ingestRoot } from '../../domain/api.ts'
 import { admin, changeSecret, manage, type Need, view, viewSecret } from '../access.ts'
 import type { Noun, Root } from '../route.ts'
 import { allEndpoints, EndpointSummaryOut } from './all-endpoints.ts'
@@ -74,7 +75,7 @@ export const endpoints = {
 /** Endpoints of the application of a source. Those that are made here get the messages of the source alone. */
 const ofSources: Place = {
   path: '/source/:source/endpoint',
-  root: '/ingest/api/v1',
+  root: ingestRoot,
   id: 'v1.ingest.endpoint',
   whose: 'the application of a source',
   needs: { view: admin, manage: admin, viewSecret: { ...admin, audited: 'all' }, changeSecret: admin },

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { ingestRoot } from '../../domain/api.ts'
 import { AppError, type FieldError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { Source } from '../../domain/source.ts'
@@ -113,7 +114,7 @@ export const IngestSourceConsumerPortalAccessIn = Type.Object({
   readOnly: AppPortalAccessIn.properties.readOnly,
 })
 
-const root = '/ingest/api/v1'
+const root = ingestRoot
 const one = '/source/:source' as const
 
 export const ingest = {

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { apiRoot } from '../../domain/api.ts'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { type ArrivalSample, type ArrivalSums, noArrivals, type Source } from '../../domain/source.ts'
@@ -29,7 +30,7 @@ import type { Out } from '../route.ts'
 
 const about = {
   name: 'Display name; the title of the provider by default.',
-  provider: 'Sender of the webhooks, as `GET /api/v1/source-provider` lists them.',
+  provider: `Sender of the webhooks, as \`GET ${apiRoot}/source-provider\` lists them.`,
   settings: 'Settings of the provider by name. Null and absent settings have the default of the provider.',
   disabled: 'Whether arrivals are answered 404, as if there were no such source.',
   metadata: 'Your own labels, up to 4096 bytes as JSON.',

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { apiRoot } from '../../../src/domain/api.ts'
 import type { Operations, Problem, ValidationProblem } from './schema.ts'
 
 /** Requests to the API: typed by method and path, `call('GET /app/{app_id}', { path: { app_id } })`. */
@@ -119,5 +120,5 @@ export function urlOf(template: string, path: object = {}, query: object = {}): 
       if (each !== undefined && each !== null && each !== '') search.append(name, String(each))
   }
   const text = search.toString()
-  return `/api/v1${filled}${text === '' ? '' : `?${text}`}`
+  return `${apiRoot}${filled}${text === '' ? '' : `?${text}`}`
 }

@@ -1,3 +1,5 @@
+import { apiRoot } from '../../../src/domain/api.ts'
+
 /** The OpenAPI document of the server, as far as the reference shows it. */
 
 export interface Schema {
@@ -94,7 +96,7 @@ export function anchorOf(text: string): string {
 
 /** Reads the document of this server; it needs no key. */
 export async function loadReference(): Promise<Reference> {
-  const response = await fetch('/api/v1/openapi.json')
+  const response = await fetch(`${apiRoot}/openapi.json`)
   if (!response.ok) throw new Error(`The server answered ${response.status}.`)
   return referenceOf((await response.json()) as Document)
 }

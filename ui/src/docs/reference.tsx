@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { apiRoot } from '../../../src/domain/api.ts'
 import { toApiError } from '../api/ask.ts'
 import type { ApiError } from '../api/call.ts'
 import { Icon, Logo } from '../parts/icon.tsx'
@@ -201,7 +202,7 @@ function Introduction({ reference }: { reference: Reference }) {
           that does not change, and is <code>application/problem+json</code> where <code>Accept</code> asks for it.
         </p>
         <p>
-          This page as data: <a href="/api/v1/openapi.json">openapi.json</a>.
+          This page as data: <a href={`${apiRoot}/openapi.json`}>openapi.json</a>.
         </p>
       </section>
       <section>

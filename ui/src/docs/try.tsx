@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { useId, useRef, useState } from 'preact/hooks'
+import { apiRoot } from '../../../src/domain/api.ts'
 import { Button } from '../parts/button.tsx'
 import { Code, indent } from '../parts/code.tsx'
 import { Status } from '../parts/pill.tsx'
@@ -13,7 +14,7 @@ const caller = signal<{ readonly name: string | null; readonly forgeryToken: str
 const pastedKey = signal('')
 
 export async function loadCaller(): Promise<void> {
-  const response = await fetch('/api/v1/session').catch(() => undefined)
+  const response = await fetch(`${apiRoot}/session`).catch(() => undefined)
   if (response?.ok !== true) return
   const { session } = (await response.json()) as { session: { name: string | null; csrfToken: string } | null }
   caller.value = session === null ? undefined : { name: session.name, forgeryToken: session.csrfToken }

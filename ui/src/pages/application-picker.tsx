@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk } from '../api/ask.ts'
 
 interface PickerProps {
@@ -11,7 +12,7 @@ interface PickerProps {
   onChange?(app: string): void
 }
 
-const most = 250
+const { most } = pageItems
 
 /** A choice among the applications. Where there are more than the list has, a search narrows it on the server. */
 export function ApplicationPicker({ name: field = 'app', none, value, onChange }: PickerProps) {

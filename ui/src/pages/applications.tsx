@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
@@ -228,14 +229,14 @@ function Messages({ app }: { app: string }) {
     call('GET /app/{app_id}/msg', {
       path: { app_id: app },
       query: {
-        limit: 50,
+        limit: pageItems.usual,
         with_content: false,
         ...(type !== '' && { event_types: [type] }),
         ...(iterator !== undefined && { iterator }),
       },
     }),
   )
-  useRepeat(list.refresh, list.rows.length <= 50 ? 3000 : undefined)
+  useRepeat(list.refresh, list.rows.length <= pageItems.usual ? 3000 : undefined)
   return (
     <>
       <div class="toolbar">

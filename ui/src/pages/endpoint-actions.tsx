@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import type { EndpointOut, LaneOut } from '../api/schema.ts'
@@ -136,7 +137,7 @@ export function TestDialog({
   onClose,
   onDone,
 }: DialogProps & { endpoint: EndpointOut; onDone(): Promise<void> }) {
-  const types = useAsk('GET /event-type', { query: { limit: 250 } })
+  const types = useAsk('GET /event-type', { query: { limit: pageItems.most } })
   const names = types.data?.data.map(({ name }) => name) ?? []
   const wanted = endpoint.eventTypes ?? []
   const sorted = [...names].sort((a, b) => Number(wanted.includes(b)) - Number(wanted.includes(a)))

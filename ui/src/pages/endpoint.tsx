@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { type Live, useLive } from '../api/live.ts'
@@ -158,7 +159,7 @@ export function Attempts({ at, live, hrefOf }: AttemptsProps) {
     call('GET /app/{app_id}/attempt/endpoint/{endpoint_id}', {
       path: at,
       query: {
-        limit: 50,
+        limit: pageItems.usual,
         with_msg: true,
         with_content: false,
         ...(status !== 'all' && { status: Number(status) }),
@@ -167,7 +168,7 @@ export function Attempts({ at, live, hrefOf }: AttemptsProps) {
     }),
   )
   // A reader who has scrolled keeps the rows. The stream has the attempts of one process: the others are asked for.
-  const isAtTop = list.rows.length <= 50
+  const isAtTop = list.rows.length <= pageItems.usual
   useRepeat(list.refresh, isAtTop ? 3000 : undefined)
   useNews(list.refresh, isAtTop ? live.attempts[0]?.id : undefined)
   return (

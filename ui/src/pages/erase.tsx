@@ -1,3 +1,4 @@
+import { pageItems } from '../../../src/domain/api.ts'
 import { usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
@@ -46,7 +47,7 @@ export function Erasures({ app }: { app: string }) {
   const list = usePages<ErasureOut>(app, (iterator) =>
     call('GET /app/{app_id}/erasure', {
       path: { app_id: app },
-      query: { limit: 50, ...(iterator !== undefined && { iterator }) },
+      query: { limit: pageItems.usual, ...(iterator !== undefined && { iterator }) },
     }),
   )
   useRepeat(list.refresh, list.rows.some(({ state }) => state === 'running') ? 1000 : 5000)

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
@@ -25,7 +26,7 @@ export function EventTypesPage() {
   const list = usePages<EventTypeOut>(search, (iterator) =>
     call('GET /event-type', {
       query: {
-        limit: 250,
+        limit: pageItems.most,
         include_archived: true,
         ...(search !== '' && { search }),
         ...(iterator !== undefined && { iterator }),

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { toApiError, useAsk } from '../api/ask.ts'
 import { type ApiError, call, send } from '../api/call.ts'
 import { rawField } from '../api/raw.ts'
@@ -36,10 +37,14 @@ interface MessageViewProps {
 /** One message: its payload, and each destination as a timeline of attempts. */
 export function MessageView({ at, up, endpointHref }: MessageViewProps) {
   const message = useMessage(at)
-  const destinations = useAsk('GET /app/{app_id}/msg/{msg_id}/endpoint', { path: at, query: { limit: 250 } }, 3000)
+  const destinations = useAsk(
+    'GET /app/{app_id}/msg/{msg_id}/endpoint',
+    { path: at, query: { limit: pageItems.most } },
+    3000,
+  )
   const attempts = useAsk(
     'GET /app/{app_id}/attempt/msg/{msg_id}',
-    { path: at, query: { limit: 250, order: 'ascending' } },
+    { path: at, query: { limit: pageItems.most, order: 'ascending' } },
     3000,
   )
   const setShown = (attempt: MessageAttemptOut | undefined) => setQuery({ attempt: attempt?.id })

@@ -1,3 +1,4 @@
+import { pageItems } from '../../../src/domain/api.ts'
 import { toApiError, useAsk } from '../api/ask.ts'
 import { call, send } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
@@ -36,7 +37,7 @@ export function AddEndpoint({ app, onClose }: NewProps) {
 
 /** A dialog that publishes a message. The payload goes out as it is written. */
 export function SendMessage({ app, onClose }: NewProps) {
-  const types = useAsk('GET /event-type', { query: { limit: 250 } })
+  const types = useAsk('GET /event-type', { query: { limit: pageItems.most } })
   return (
     <Dialog title="Send a message" onClose={onClose}>
       <form

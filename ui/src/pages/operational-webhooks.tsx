@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
@@ -22,7 +23,9 @@ const fields = ['url', 'description', 'uid', 'eventTypes', 'throttleRate', 'disa
 /** Endpoints for events of the server itself, such as an endpoint that was disabled. */
 export function OperationalWebhooksPage() {
   const list = usePages<EndpointOut>('', (iterator) =>
-    call('GET /operational-webhook/endpoint', { query: { limit: 50, ...(iterator !== undefined && { iterator }) } }),
+    call('GET /operational-webhook/endpoint', {
+      query: { limit: pageItems.usual, ...(iterator !== undefined && { iterator }) },
+    }),
   )
   const [edited, setEdited] = useState<EndpointOut | 'new'>()
   const [secret, setSecret] = useState<string>()

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { toApiError, useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
@@ -24,9 +25,9 @@ import { useRepeat } from './use-repeat.ts'
 export function SchedulesPage() {
   const [isNew, setNew] = useState(false)
   const list = usePages<ScheduleSummaryOut>('', (iterator) =>
-    call('GET /schedule', { query: { limit: 50, ...(iterator !== undefined && { iterator }) } }),
+    call('GET /schedule', { query: { limit: pageItems.usual, ...(iterator !== undefined && { iterator }) } }),
   )
-  useRepeat(list.refresh, list.rows.length <= 50 ? 5000 : undefined)
+  useRepeat(list.refresh, list.rows.length <= pageItems.usual ? 5000 : undefined)
   return (
     <Page
       title="Schedules"

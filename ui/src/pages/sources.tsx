@@ -1,5 +1,6 @@
 import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import type { SourceCreatedOut, SourceIn, SourceOut, SourceProviderOut, SourceSummaryOut } from '../api/schema.ts'
@@ -21,9 +22,9 @@ export function SourcesPage() {
   const [isNew, setNew] = useState(false)
   const providers = useProviders()
   const list = usePages<SourceSummaryOut>('', (iterator) =>
-    call('GET /source', { query: { limit: 50, ...(iterator !== undefined && { iterator }) } }),
+    call('GET /source', { query: { limit: pageItems.usual, ...(iterator !== undefined && { iterator }) } }),
   )
-  useRepeat(list.refresh, list.rows.length <= 50 ? 5000 : undefined)
+  useRepeat(list.refresh, list.rows.length <= pageItems.usual ? 5000 : undefined)
   const columns: Column<SourceSummaryOut>[] = [
     {
       name: 'Source',
@@ -144,7 +145,7 @@ function propertiesOf(settings: SourceProviderOut['settings']): Readonly<Record<
 }
 
 function AddSource({ providers, onClose }: { providers: readonly SourceProviderOut[]; onClose(): void }) {
-  const apps = useAsk('GET /app', { query: { limit: 250 } })
+  const apps = useAsk('GET /app', { query: { limit: pageItems.most } })
   const [chosen, setChosen] = useState({ app: '', provider: 'github' })
   const [made, setMade] = useState<SourceCreatedOut>()
   const app = chosen.app === '' ? apps.data?.data[0]?.id : chosen.app

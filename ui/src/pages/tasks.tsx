@@ -1,3 +1,4 @@
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import type { BackgroundTaskOut } from '../api/schema.ts'
@@ -17,9 +18,9 @@ import { useRepeat } from './use-repeat.ts'
 /** Work that goes on in the background: replays, purges, counts. */
 export function TasksPage() {
   const list = usePages<BackgroundTaskOut>('', (iterator) =>
-    call('GET /background-task', { query: { limit: 50, ...(iterator !== undefined && { iterator }) } }),
+    call('GET /background-task', { query: { limit: pageItems.usual, ...(iterator !== undefined && { iterator }) } }),
   )
-  useRepeat(list.refresh, list.rows.length <= 50 ? 2000 : undefined)
+  useRepeat(list.refresh, list.rows.length <= pageItems.usual ? 2000 : undefined)
   return (
     <Page title="Tasks">
       {list.error && <Failure error={list.error} retry={list.refresh} />}

@@ -1,5 +1,7 @@
 /** Figures and names as the pages write them. */
 
+import { age, latency } from '../../../src/domain/phrases.ts'
+
 const whole = new Intl.NumberFormat('en')
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 })
 
@@ -30,29 +32,9 @@ export function perSecond(value: number | null | undefined): string {
   return `${value >= 100 ? figure(Math.round(value)) : Number(value.toFixed(1))}/s`
 }
 
-/** A duration in one or two units: `0.3 s`, `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`. */
+/** A duration in one or two units: `70 ms`, `1.2 s`, `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`. */
 export function span(ms: number | null | undefined): string {
-  if (ms === null || ms === undefined || Number.isNaN(ms)) return '–'
-  if (ms < 10) return `${Math.round(ms * 10) / 10} ms`
-  if (ms < 1000) return `${Math.round(ms)} ms`
-  if (ms < 9950) return `${Math.round(ms / 100) / 10} s`
-  const seconds = Math.round(ms / 1000)
-  if (seconds < 60) return `${seconds} s`
-  if (seconds < 3600) return two(seconds, 60, 'min', 1, 's')
-  return seconds < 86_400 ? two(seconds, 3600, 'h', 60, 'min') : two(seconds, 86_400, 'd', 3600, 'h')
-}
-
-function two(seconds: number, large: number, name: string, small: number, smallName: string): string {
-  const rest = Math.floor((seconds % large) / small)
-  return `${Math.floor(seconds / large)} ${name}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
-}
-
-/** A time that ticks, in one whole unit: it is read, not measured. */
-export function age(ms: number): string {
-  const seconds = Math.round(ms / 1000)
-  if (seconds < 60) return `${seconds} s`
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`
-  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`
+  return ms === null || ms === undefined || Number.isNaN(ms) ? '–' : latency(ms)
 }
 
 /** A duration in one unit, where there is little room: `70 ms`, `1.2 s`, `1.5 min`. */

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
-import { age, localTime, relative, span } from './text.ts'
+import { age } from '../../../src/domain/phrases.ts'
+import { localTime, relative, span } from './text.ts'
 
 /** The time, each second. Components that read it are shown again each second, and no others. */
 export const now = signal(Date.now())

@@ -1,4 +1,5 @@
 import { useMemo, useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk } from '../api/ask.ts'
 import type { EventTypeOut } from '../api/schema.ts'
 import { Segmented } from '../parts/page.tsx'
@@ -13,7 +14,7 @@ interface PickerProps {
 
 /** The event types that the caller may see; those that are archived are left out. */
 export function useEventTypes() {
-  const asked = useAsk('GET /event-type', { query: { limit: 250 } })
+  const asked = useAsk('GET /event-type', { query: { limit: pageItems.most } })
   const types = useMemo(() => asked.data?.data.filter(({ archived }) => !archived), [asked.data])
   return { ...asked, types }
 }

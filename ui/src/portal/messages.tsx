@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { ApiError, call } from '../api/call.ts'
 import type { MessageOut } from '../api/schema.ts'
@@ -31,12 +32,12 @@ export function MessagesPage() {
   const status = (query.value.get('status') ?? 'all') as Wanted
   const eventType = query.value.get('event') ?? ''
   const hours = query.value.get('hours') ?? ''
-  const types = useAsk('GET /event-type', { query: { limit: 250 } })
+  const types = useAsk('GET /event-type', { query: { limit: pageItems.most } })
   const list = usePages<MessageOut>(`${app_id} ${status} ${eventType} ${hours}`, (iterator) =>
     call('GET /app/{app_id}/msg', {
       path: { app_id },
       query: {
-        limit: 50,
+        limit: pageItems.usual,
         with_content: false,
         with_status: true,
         ...(status !== 'all' && { delivery_status: status }),
@@ -46,7 +47,7 @@ export function MessagesPage() {
       },
     }),
   )
-  useRepeat(list.refresh, list.rows.length <= 50 ? 4000 : undefined)
+  useRepeat(list.refresh, list.rows.length <= pageItems.usual ? 4000 : undefined)
   const isFiltered = status !== 'all' || eventType !== '' || hours !== ''
   return (
     <Page
