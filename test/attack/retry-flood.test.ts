@@ -9,7 +9,7 @@ const concurrency = 10
 
 for (const dialect of dialects) {
   test(`${dialect}: a tenant cannot make Sluice hammer a server, whatever its endpoint sets`, async (t) => {
-    const stranger = await Receiver.listen(t)
+    const stranger = await Receiver.listen(t, { timed: true })
     stranger.behave('/login', () => ({ status: 500, headers: { 'retry-after': '0' } }))
     const target = await Target.start(t, dialect, { SLUICE_FAILURES_PER_MINUTE: String(perMinute) })
     await target.client.createApplication('a')

@@ -29,7 +29,7 @@ test('a database that crashes and comes back under load costs nothing that was a
     receiver.behave(`/${i}`, () => new Promise((resolve) => setTimeout(resolve, 15, { status: 200 })))
     await ledger.subscribe(client, receiver, 'acme', `/${i}`)
   }
-  const load = new Load(t, ledger, client, 'acme')
+  const load = new Load(t, ledger, client, 'acme', 40)
   await eventually('everything runs', () => ledger.count('accepted') >= 60)
 
   await database.stop('at once')

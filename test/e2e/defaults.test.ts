@@ -5,12 +5,12 @@ import { serveAcme } from './acme.ts'
 import { eventually } from './eventually.ts'
 import { worstExcess } from './oracles.ts'
 import { apiKey } from './program.ts'
+import { Receiver } from './receiver.ts'
 
 test('the default rate and burst of the server hold at the receiver, and the lane names their source', async (t) => {
-  const { server, client, receiver } = await serveAcme(t, 'sqlite', {
-    SLUICE_DEFAULT_RATE: '20',
-    SLUICE_DEFAULT_BURST: '4',
-  })
+  const receiver = await Receiver.listen(t, { timed: true })
+  const settings = { SLUICE_DEFAULT_RATE: '20', SLUICE_DEFAULT_BURST: '4' }
+  const { server, client } = await serveAcme(t, 'sqlite', settings)
   const { id } = await client.createEndpoint('acme', { url: `${receiver.url}/a` })
   for (let i = 0; i < 30; i++) await client.publish('acme', 'a', Buffer.from(`{"i":${i}}`))
   const reply = await request(`${server.api}/app/acme/endpoint/${id}/lane`, {

@@ -31,7 +31,7 @@ for (const size of [1, 2, 5]) {
     await client.createApplication('acme')
     for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path)
 
-    const load = new Load(t, ledger, client, 'acme')
+    const load = new Load(t, ledger, client, 'acme', 80)
     await eachDelivers(place, receiver, fleet)
     // One leaves under load, in good order.
     const [leaver] = fleet.splice(1, 1)

@@ -19,7 +19,7 @@ interface Task {
 for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`${dialect}: a paced replay keeps its pace and its place over kills and a pause, and replays each once`, async (t) => {
     const place = await openPlace(t, dialect)
-    const receiver = await Receiver.listen(t)
+    const receiver = await Receiver.listen(t, { timed: true })
     // It says nothing of the receiver's health, whose circuit stays closed.
     let status = 400
     receiver.behave('/hook', () => ({ status }))

@@ -17,7 +17,7 @@ const retryAfterSeconds = 4
 
 test('rate, concurrency and Retry-After hold at the receiver while workers die', async (t) => {
   const place = await postgresPlace()
-  const receiver = await Receiver.listen(t)
+  const receiver = await Receiver.listen(t, { timed: true })
   const ledger = new Ledger()
   const server = await Program.start(t, 'serve', place.store)
   const fleet = [server, await Program.start(t, 'worker', place.store)]

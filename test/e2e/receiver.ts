@@ -10,7 +10,7 @@ export interface Arrival {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
-  /** Its first byte came after this instant … */
+  /** Its first byte came after this instant (NaN unless the receiver is timed, so that no comparison holds) … */
   readonly notBefore: number
   /** … and was read at this one. */
   readonly at: number
@@ -43,18 +43,19 @@ export class Receiver {
   readonly arrivals: Arrival[] = []
   readonly open = new Set<Arrival>()
   readonly #behaviours = new Map<string, Behaviour>()
-  readonly #marks: PollMarks
+  readonly #marks: PollMarks | undefined
   readonly #waiters = new Set<Waiter>()
   #looking = false
 
-  private constructor(port: number, marks: PollMarks) {
+  private constructor(port: number, marks: PollMarks | undefined) {
     this.url = `http://127.0.0.1:${port}`
     this.#marks = marks
   }
 
-  static async listen(t: TestContext): Promise<Receiver> {
+  /** A timed one knows `notBefore` of each request, and wakes up every 2 ms for it. */
+  static async listen(t: TestContext, { timed = false } = {}): Promise<Receiver> {
     const sockets = new Set<Socket>()
-    const marks = new PollMarks()
+    const marks = timed ? new PollMarks() : undefined
     const server = createServer({ noDelay: true }, (socket) => {
       sockets.add(socket)
       socket.on('close', () => sockets.delete(socket))
@@ -64,7 +65,7 @@ export class Receiver {
     await once(server, 'listening')
     const receiver = new Receiver((server.address() as AddressInfo).port, marks)
     atEnd(t, async () => {
-      marks.stop()
+      marks?.stop()
       const closed = once(server, 'close')
       server.close()
       for (const socket of sockets) socket.destroy()
@@ -103,7 +104,7 @@ export class Receiver {
 
   #serve(socket: Socket): void {
     // The bytes of the first request may lie in the kernel since before the connection was noticed.
-    const acceptedAfter = this.#marks.lastPollBegan
+    const acceptedAfter = this.#marks?.lastPollBegan ?? Number.NaN
     let isFirst = true
     let notBefore = 0
     let at = 0
@@ -112,7 +113,7 @@ export class Receiver {
     socket.on('data', (chunk: Buffer) => {
       if (bytes.length === 0) {
         at = performance.now()
-        notBefore = isFirst ? acceptedAfter : this.#marks.lastPollBegan
+        notBefore = isFirst ? acceptedAfter : (this.#marks?.lastPollBegan ?? Number.NaN)
         isFirst = false
       }
       bytes = Buffer.concat([bytes, chunk])

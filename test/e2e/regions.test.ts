@@ -171,7 +171,7 @@ test('a worker runs no statement that returns a payload of another region', asyn
 
 test('lanes stay in their regions when workers die and when regions change under load, and no limit is exceeded', async (t) => {
   const place = await postgresPlace()
-  const receiver = await Receiver.listen(t)
+  const receiver = await Receiver.listen(t, { timed: true })
   const ledger = new Ledger()
   const server = await Program.start(t, 'serve', place.store, { SLUICE_REGION: 'default' })
   const eu = await Program.start(t, 'worker', place.store, { SLUICE_REGION: 'eu' })

@@ -288,17 +288,18 @@ test('a collector that is gone is logged once, and again when it is back', async
   assert.equal(server.logged.match(/could not be exported/g)?.length, 1)
 })
 
-/** Starts the program from its sources, after some code that follows the modules. */
-const first = (code: string) => ({
-  fromSources: true,
-  nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(code)}`],
-})
+/** Starts the program after some code that follows its modules. */
+const first = (code: string) => ({ nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(code)}`] })
 const hooks = "import { registerHooks } from 'node:module'; "
-// The package `api` has only types and empty functions; prom-client depends on it and loads it.
+// A bundle names the modules in it. The package `api` has only types and empty functions; prom-client loads it.
 const reporting = first(
   `${hooks}registerHooks({ load(url, context, next) {
-    if (url.includes('opentelemetry') && !url.includes('@opentelemetry/api/')) process._rawDebug('loaded ' + url)
-    return next(url, context)
+    const loaded = next(url, context)
+    const names = [url, ...(String(loaded.source).match(/^\\/\\/#region .*/gm) ?? [])]
+    for (const name of names) {
+      if (/opentelemetry/.test(name) && !name.includes('@opentelemetry/api/')) process._rawDebug('loaded ' + name)
+    }
+    return loaded
   } })`,
 )
 
@@ -340,7 +341,7 @@ test('without its packages, the server says how to install them and delivers', a
     } })`,
   )
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
-  const server = await Program.start(t, 'serve', place.store, env, missing)
+  const server = await Program.start(t, 'serve', place.store, env, { ...missing, fromSources: true })
   assert.match(
     server.logged,
     /traces are off: the packages of OpenTelemetry are not installed. Run `npm install @opentel/,
