@@ -6,14 +6,14 @@ import { nextExpired, type PendingColumns, pendingColumns, toPendingRow } from '
 import { integers, texts } from './arrays.ts'
 import { type Database, withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
-import { statement } from './sessions.ts'
+import { postgresStatement } from './sessions.ts'
 
 const storedColumns =
   'class, due_at, message, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
 const rowColumns = `p.class, ${pendingColumns('p', 'clock.now')}`
 
 /** One seek of pending's primary key per endpoint, and one per class of each resting lane, however many rows it has. */
-const findResting = statement(
+const findResting = postgresStatement(
   'find-resting',
   `
     ${withWalk}, walked as materialized (
@@ -40,7 +40,7 @@ const findResting = statement(
 )
 
 /** For each class a range of pending's primary key. */
-export const readFronts = statement(
+export const readFronts = postgresStatement(
   'read-heads',
   `
     ${withClock}
@@ -52,7 +52,7 @@ export const readFronts = statement(
 )
 
 /** Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded. */
-const findExpired = statement(
+const findExpired = postgresStatement(
   'find-expired',
   `
     ${withClock}, page as materialized (
@@ -71,7 +71,7 @@ const findExpired = statement(
  * Rows are locked before they are deleted by their place. The statement waits for no lock, so it cannot deadlock; the next
  * sweep finds the rows that this one passed over.
  */
-const endRows = statement(
+const endRows = postgresStatement(
   'end-resting',
   `
     ${withClock}, unowned as materialized (

@@ -4,7 +4,7 @@ import { closingMs } from '../maintenance.ts'
 import type { Special } from '../publishing.ts'
 import { integers, texts } from './arrays.ts'
 import { sqlNow, withClock } from './database.ts'
-import { type Run, type Statement, statement } from './sessions.ts'
+import { type PostgresStatement, postgresStatement, type Run } from './sessions.ts'
 
 /** How long a statement may have waited for a window's row since it read the clock. */
 const longestWaitMs = 10_000
@@ -17,9 +17,9 @@ const isOpen = `(c.due_at > (select now from clock) + ${closingMs} and c.due_at 
  * message of that kind waits, and then finds this one. Every transaction takes windows in one order, so that no two
  * deadlock. A late message leaves a newer one in place.
  */
-function joinStatement(name: string, isLate: boolean): Statement {
+function joinStatement(name: string, isLate: boolean): PostgresStatement {
   const staysInPlace = isLate ? 'c.message > excluded.message' : 'false'
-  return statement(
+  return postgresStatement(
     name,
     `
       ${withClock}
@@ -43,7 +43,7 @@ const joinWindowsLate = joinStatement('join-windows-late', true)
  * in a settle. A missing row was replayed or expunged meanwhile; a delivery that was tried no longer waits for the end of
  * its window.
  */
-const replaceWaiting = statement(
+const replaceWaiting = postgresStatement(
   'replace-waiting',
   `
     ${withClock}, found as materialized (
@@ -69,7 +69,7 @@ const replaceWaiting = statement(
     select endpoint, message from ended`,
 )
 
-const endAtOnce = statement(
+const endAtOnce = postgresStatement(
   'end-at-once',
   `
     insert into coalesced (message, endpoint, at, successor)
@@ -78,7 +78,7 @@ const endAtOnce = statement(
     on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor`,
 )
 
-const findWaiting = statement(
+const findWaiting = postgresStatement(
   'find-waiting',
   `
     select w.n

@@ -1,11 +1,11 @@
 import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../domain/store-condition.ts'
 import type { Database } from './database.ts'
 import { serverNow } from './partitions.ts'
-import { statement, writeNothing } from './sessions.ts'
+import { postgresStatement, writeNothing } from './sessions.ts'
 
 // These read catalogs and the server's own figures, whose size does not depend on the number of deliveries.
 
-const selectSettings = statement(
+const selectSettings = postgresStatement(
   'condition-settings',
   `select current_database()::text as database, pg_database_size(current_database()) as bytes,
           current_setting('fsync') as fsync,
@@ -15,7 +15,7 @@ const selectSettings = statement(
 )
 
 // Superusers have connections of their own.
-const selectConnections = statement(
+const selectConnections = postgresStatement(
   'condition-connections',
   `select count(*) as server_used,
           current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as server_limit,
@@ -26,7 +26,7 @@ const selectConnections = statement(
      from pg_stat_activity where backend_type = 'client backend'`,
 )
 
-const selectTransaction = statement(
+const selectTransaction = postgresStatement(
   'condition-transaction',
   `with waiting as materialized (
      select pg_blocking_pids(pid) as blockers from pg_stat_activity
@@ -40,7 +40,7 @@ const selectTransaction = statement(
     order by xact_start limit 1`,
 )
 
-const selectDeadRows = statement(
+const selectDeadRows = postgresStatement(
   'condition-dead-rows',
   `select relname::text as table, n_dead_tup as dead, n_live_tup as live from pg_stat_user_tables
     where schemaname = current_schema() order by n_dead_tup desc limit 1`,

@@ -4,14 +4,14 @@ import { spanOf, spanOfKeys } from '../sql/message-rows.ts'
 import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { integers } from './arrays.ts'
 import { type Database, withClock } from './database.ts'
-import { statement } from './sessions.ts'
+import { postgresStatement } from './sessions.ts'
 import { settling } from './settling.ts'
 
 /**
  * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
  * rows have an upper end; for them a second seek finds when the next one is due.
  */
-const readPending = statement(
+const readPending = postgresStatement(
   'read-due',
   `
     ${withClock}, read as materialized (
@@ -38,7 +38,7 @@ const readPending = statement(
 )
 
 // Leans on message's primary key. The range leaves out the days that none of the keys belongs to, as `inSpan` does.
-const loadOutgoing = statement(
+const loadOutgoing = postgresStatement(
   'load-messages',
   `
     select key, id, event_type as "eventType", content_type as "contentType", headers, trace,
@@ -47,7 +47,7 @@ const loadOutgoing = statement(
 )
 
 // Without its row, a delivery that has a variant is not sent.
-const loadOutgoingVariants = statement(
+const loadOutgoingVariants = postgresStatement(
   'load-variants',
   `
     select m.key, m.id, m.event_type as "eventType", m.content_type as "contentType", m.headers, m.trace,

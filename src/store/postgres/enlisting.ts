@@ -13,7 +13,7 @@ import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
 import { postgresPort } from './port.ts'
-import { clientConfig, type Run, type Sessions, type Statement, statement } from './sessions.ts'
+import { clientConfig, type PostgresStatement, postgresStatement, type Run, type Sessions } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { explain, stateOf } from './trouble.ts'
 
@@ -36,7 +36,7 @@ const tables = [
 
 // When each migration ran, and the ids of the database and its tables. They differ between two databases, also when one is
 // a copy of the other, and show whether the tables are those that this store knows.
-const selectMigrations = statement(
+const selectMigrations = postgresStatement(
   'migrations',
   `
     select concat_ws(' ', (select oid from pg_database where datname = current_database()),
@@ -142,7 +142,7 @@ export function enlisting(database: Database, url: string): Enlisting {
 
 /** The client's one transaction in place of sessions. A failed statement is undone, so that it can be tried again. */
 function sessionsOver(client: Client, types: unknown): Sessions {
-  const run: Run = async <Row>({ text }: Statement, values: readonly unknown[] = []) => {
+  const run: Run = async <Row>({ text }: PostgresStatement, values: readonly unknown[] = []) => {
     try {
       return (await client.query({ text, values: [...values], types })).rows as Row[]
     } catch (error) {

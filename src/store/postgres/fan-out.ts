@@ -3,7 +3,7 @@ import { type Plan, plainly } from '../plan.ts'
 import { type Expansion, nothingExpanded } from '../publishing.ts'
 import { type Database, withClock } from './database.ts'
 import { enqueuePlanned } from './planned.ts'
-import { type Run, statement } from './sessions.ts'
+import { postgresStatement, type Run } from './sessions.ts'
 
 /**
  * Queues the next deliveries of the oldest wide message that no other transaction expands. The rows and the cursor behind
@@ -12,7 +12,7 @@ import { type Run, statement } from './sessions.ts'
  * further. A message with a plan is left alone unless $2 is true: then the chunk is answered with its plan, and the same
  * transaction queues it. (The plan may be megabytes, and looking up each endpoint here would parse it every time.)
  */
-const expandOldest = statement(
+const expandOldest = postgresStatement(
   'expand',
   `
     ${withClock}, wide as materialized (

@@ -11,10 +11,10 @@ import {
 import { integers, texts } from './arrays.ts'
 import { type Database, sqlNow, withClock } from './database.ts'
 import { overtaken } from './publish-statement.ts'
-import { type Run, statement } from './sessions.ts'
+import { postgresStatement, type Run } from './sessions.ts'
 
 // Waits for a transaction that takes the same hash at this moment. An expired hash is taken over in place.
-const takeHashes = statement(
+const takeHashes = postgresStatement(
   'take-hashes',
   `
     ${withClock}
@@ -29,7 +29,7 @@ const takeHashes = statement(
     returning hash`,
 )
 // Without the sum, the planner prefers the index over expires_at, and reads every row that has not expired.
-export const selectTaken = statement(
+export const selectTaken = postgresStatement(
   'taken-hashes',
   `
     select o.n, i.fingerprint, i.message, i.status, i.answer, m.id
@@ -40,18 +40,18 @@ export const selectTaken = statement(
            ) as i
       left join lateral (select id from message where key = i.message limit 1) as m on true`,
 )
-const keepAnswer = statement(
+const keepAnswer = postgresStatement(
   'keep-answer',
   `
     update idempotency set status = $2, answer = $3, expires_at = ${sqlNow} + $4::bigint
      where hash = $1 and message is null and status is null`,
 )
-const deleteUnanswered = statement(
+const deleteUnanswered = postgresStatement(
   'abandon-hash',
   'delete from idempotency where hash = $1 and message is null and status is null',
 )
 // A range of idempotency_expires, from its low end. Rows that another process is sweeping are left to it.
-export const deleteExpired = statement(
+export const deleteExpired = postgresStatement(
   'sweep-idempotency',
   `
     ${withClock}
@@ -125,7 +125,7 @@ export function idempotency({ durable, relaxed, context }: Database): Idempotenc
 }
 
 // A second statement, after the publish: a reservation by another transaction at the same moment is invisible to the first.
-const selectByEventIds = statement(
+const selectByEventIds = postgresStatement(
   'by-event-ids',
   `
     select wanted.n, m.id

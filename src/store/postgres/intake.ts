@@ -20,7 +20,7 @@ import { fanOut } from './fan-out.ts'
 import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
 import { acceptedPlans, nothingCoalesced, type PlannedDelivery, queuePlans } from './planned.ts'
 import { overtaken, type PublishAnswer, publishing } from './publish-statement.ts'
-import { type Run, statement } from './sessions.ts'
+import { postgresStatement, type Run } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 /** How often a group is stored again because another process overtook it. */
@@ -213,7 +213,7 @@ function queuedFor({ endpoints, special }: Publication): readonly number[] {
   return others.size === 0 ? endpoints : endpoints.filter((endpoint) => !others.has(endpoint))
 }
 
-const insertPayloadEnds = statement(
+const insertPayloadEnds = postgresStatement(
   'insert-payload-ends',
   `
     insert into payload_end (message, app, at, once_delivered, over_at)
@@ -247,7 +247,7 @@ async function keepPayloadEnds(
   ])
 }
 
-const insertSubjects = statement(
+const insertSubjects = postgresStatement(
   'insert-subjects',
   `
     insert into subject (app, hash, message)

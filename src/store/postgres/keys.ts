@@ -1,9 +1,9 @@
 import { KeyMaker, nodes } from '../../domain/ids.ts'
 import type { ServerTime } from './database.ts'
-import { type Run, type Sessions, statement } from './sessions.ts'
+import { postgresStatement, type Run, type Sessions } from './sessions.ts'
 import { violatedKey } from './trouble.ts'
 
-const takeNode = statement('take-node', `select nextval('node') as node`)
+const takeNode = postgresStatement('take-node', `select nextval('node') as node`)
 
 /**
  * Makes keys with a node number taken from the database. The numbers go round, so two processes may have the same one:

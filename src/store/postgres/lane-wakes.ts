@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { type StoreContext, StoreTrouble } from '../store.ts'
 import { integers } from './arrays.ts'
 import { sqlNow, withClock } from './database.ts'
-import { type Sessions, statement } from './sessions.ts'
+import { postgresStatement, type Sessions } from './sessions.ts'
 import { channel, type Signals } from './signals.ts'
 
 /**
@@ -52,7 +52,7 @@ export const lanesPerStatement = 1000
  */
 const requestedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
 
-const wakeLanes = statement(
+const wakeLanes = postgresStatement(
   'wake-lanes',
   `
     ${withClock}, woken as (
@@ -78,7 +78,7 @@ export function sqlOfWork(column: string): string {
  * Release's half: the lanes were committed as unowned, and only then are their queues looked at. Either this sees the
  * row that was published meanwhile, or the publisher sees that the lane is unowned.
  */
-const rouseLanes = statement(
+const rouseLanes = postgresStatement(
   'rouse-lanes',
   `
     ${withClock}, work as materialized (

@@ -20,7 +20,7 @@ import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
 import { historyRemover } from './retention.ts'
-import { openSessions, type Sessions, statement, writeNothing } from './sessions.ts'
+import { openSessions, postgresStatement, type Sessions, writeNothing } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { explain } from './trouble.ts'
 
@@ -30,7 +30,7 @@ export interface PostgresOptions {
   readonly connections?: number
 }
 
-const pingServer = statement('ping', 'select 1')
+const pingServer = postgresStatement('ping', 'select 1')
 
 /** How long a verdict about the server counts, so that asking for health cannot load it. */
 const verdictMs = 1000

@@ -7,7 +7,7 @@ import { type Database, withClock } from './database.ts'
 import { lanesPerStatement, sqlOfWork, sqlWorkDue, withWalk } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { onPostgres, postgresPort } from './port.ts'
-import { statement } from './sessions.ts'
+import { postgresStatement } from './sessions.ts'
 
 const laneColumns = 'endpoint, clean, bucket_full_at, bucket_limit, hold_until, health, health_at, region'
 
@@ -59,7 +59,7 @@ function claiming(picks: string, nextDueAt: string): string {
 }
 
 // Leans on lane_due, and on lane_due_elsewhere, which is empty while no endpoint has a region.
-const claimLanes = statement(
+const claimLanes = postgresStatement(
   'claim',
   claiming(
     `near as materialized (${picking(isDefault)}
@@ -73,7 +73,7 @@ const claimLanes = statement(
 
 // Leans on lane_due if $4 says so, and on lane_region_due with one seek per region of $5: lanes of regions that no worker
 // serves may be due by the thousand, and are never looked at.
-const claimRegions = statement(
+const claimRegions = postgresStatement(
   'claim-regions',
   claiming(
     `near as materialized (${picking(`${isDefault} and $4`)}
@@ -91,7 +91,7 @@ const claimRegions = statement(
 )
 
 // `is not distinct from` instead of `=` keeps the planner off lane_owner, which holds everything else the worker owns.
-const releaseLanes = statement(
+const releaseLanes = postgresStatement(
   'release',
   `
     ${withClock}
@@ -211,7 +211,7 @@ function oversleeps(workDue: string, now: string): string {
 }
 
 /** One seek of pending's primary key per endpoint, however many rows it has. */
-const findOversleepers = statement(
+const findOversleepers = postgresStatement(
   'find-oversleepers',
   `
     ${withWalk}, work as materialized (
@@ -232,7 +232,7 @@ const findOversleepers = statement(
  * Rows without a lane are those of an endpoint that was deleted and swept while a transaction that published to it was
  * still open. The sweep removes them once more.
  */
-const removeStrays = statement(
+const removeStrays = postgresStatement(
   'remove-strays',
   `
     insert into removal (key, kind, since, due_at)
@@ -244,7 +244,7 @@ const removeStrays = statement(
 const clockNow = '(select now from clock)'
 
 // The same epoch means that no worker has owned the lane since it was found.
-const repairLanes = statement(
+const repairLanes = postgresStatement(
   'repair-lanes',
   `
     ${withClock}, work as materialized (

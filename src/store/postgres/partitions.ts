@@ -3,7 +3,7 @@ import { firstKeyAt } from '../../domain/ids.ts'
 import { locks } from '../sql/dialect.ts'
 import type { StoreContext } from '../store.ts'
 import { sqlNow } from './database.ts'
-import { type Run, type Sessions, statement } from './sessions.ts'
+import { postgresStatement, type Run, type Sessions } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 export const dayMs = 24 * 60 * 60 * 1000
@@ -22,7 +22,7 @@ const partitioned = [
 export const partitionedTables: readonly string[] = partitioned.map(({ table }) => table)
 
 // Not with to_regclass(): it reads a cache, which may lack a table that another process made a moment ago.
-const selectMissing = statement(
+const selectMissing = postgresStatement(
   'missing-partitions',
   `
     select name from unnest($1::text[]) as name
@@ -30,8 +30,8 @@ const selectMissing = statement(
        select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
         where relname = name and nspname = current_schema())`,
 )
-const takeLock = statement('partitions-lock', 'select pg_advisory_xact_lock($1)')
-const readClock = statement('server-clock', `select ${sqlNow} as now`)
+const takeLock = postgresStatement('partitions-lock', 'select pg_advisory_xact_lock($1)')
+const readClock = postgresStatement('server-clock', `select ${sqlNow} as now`)
 
 /** The server's clock. */
 export async function serverNow(sessions: Sessions): Promise<EpochMs> {

@@ -7,7 +7,7 @@ import type { Publication, Special, Variant } from '../publishing.ts'
 import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { integers, packed, texts } from './arrays.ts'
 import { joinAll } from './coalescing.ts'
-import { type Run, statement } from './sessions.ts'
+import { postgresStatement, type Run } from './sessions.ts'
 
 /**
  * An ordered delivery goes behind all that were accepted before, also by another process, in the same millisecond or before
@@ -20,7 +20,7 @@ const behindOthers = `
       from pending where endpoint = p.endpoint and class = ${fresh} order by due_at desc, message desc limit 1
   ), 0)) end`
 
-const queuePlanned = statement(
+const queuePlanned = postgresStatement(
   'queue-planned',
   `
     insert into pending
@@ -31,7 +31,7 @@ const queuePlanned = statement(
              as p (endpoint, class, due_at, message, since, order_key, expires_at, variant)`,
 )
 
-const dropPlanned = statement(
+const dropPlanned = postgresStatement(
   'drop-planned',
   `
     with dead as (
@@ -44,7 +44,7 @@ const dropPlanned = statement(
     ${keepForFile('dead where true')}`,
 )
 
-const insertVariants = statement(
+const insertVariants = postgresStatement(
   'insert-variants',
   `
     insert into variant (message, n, body, signature)

@@ -15,7 +15,7 @@ import {
 import { type List, type SealedValue, type Statement, statement, toJson, type Values } from '../sql/statement.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { statement as postgresStatement, type Run, type Sessions } from './sessions.ts'
+import { postgresStatement, type Run, type Sessions } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
 const readClock = statement<{ now: number }>('now', 'select :now as now')

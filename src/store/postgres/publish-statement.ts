@@ -4,7 +4,7 @@ import type { Publication } from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
 import { withClock } from './database.ts'
-import { type Statement, statement } from './sessions.ts'
+import { type PostgresStatement, postgresStatement } from './sessions.ts'
 
 /**
  * A whole group in one statement, and so in one transaction and one round trip. A publication whose version is outdated
@@ -12,8 +12,8 @@ import { type Statement, statement } from './sessions.ts'
  * stored message or an earlier one of the group, in `accepted`. Every group takes event ids and hashes in one order, so
  * that no two deadlock. Deliveries that are not plain are queued by further statements of the same transaction.
  */
-function publishStatement(name: string, { hasEventIds = false, hasOnce = false, hasPlans = false }): Statement {
-  return statement(
+function publishStatement(name: string, { hasEventIds = false, hasOnce = false, hasPlans = false }): PostgresStatement {
+  return postgresStatement(
     name,
     `
       ${withClock}, current as materialized (
@@ -121,7 +121,7 @@ export function publishing(
   publications: readonly Publication[],
   identities: readonly Identity[],
   wide: readonly boolean[],
-): readonly [Statement, unknown[]] {
+): readonly [PostgresStatement, unknown[]] {
   const statement = statementFor(publications)
   const values: unknown[] = [integers(identities.map((i) => i.key)), texts(identities.map((i) => i.id))]
   values.push(...contentsOf(publications, wide))
@@ -130,7 +130,7 @@ export function publishing(
   return [statement, values]
 }
 
-function statementFor(publications: readonly Publication[]): Statement {
+function statementFor(publications: readonly Publication[]): PostgresStatement {
   if (!publications.every(isPlain)) return publishPlanned
   const hasEventIds = publications.some((p) => p.eventId !== null)
   if (publications.some((p) => p.once !== undefined && p.once.length > 0)) {

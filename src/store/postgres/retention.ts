@@ -6,11 +6,11 @@ import { StoreTrouble } from '../store.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { dayMs, partitionedTables, partitionName, serverNow } from './partitions.ts'
-import { type Run, type Statement, statement } from './sessions.ts'
+import { type PostgresStatement, postgresStatement, type Run } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 // The tables of days, the oldest first, and whether they are still attached.
-const selectDays = statement(
+const selectDays = postgresStatement(
   'days',
   `
     select relname as name, relispartition as attached
@@ -22,7 +22,7 @@ const selectDays = statement(
  * Whether a message of a range still waits, is being expanded, has a dead letter, or is to be written to the dead-letter
  * file. Most of these tables have no index by message, so they are read as a whole: once a day for a day, in the background.
  */
-const selectKept = statement(
+const selectKept = postgresStatement(
   'kept-of-day',
   `
     select exists (select from pending where message >= $1 and message < $2)
@@ -31,10 +31,10 @@ const selectKept = statement(
         or exists (select from fan_out where message >= $1 and message < $2) as kept`,
 )
 // For these two statements alone: reading all of a table by its index is slower than reading it.
-const readWhole: Statement = { name: '', text: `set local enable_seqscan = on` }
-const readLong: Statement = { name: '', text: `set local statement_timeout = '14s'` }
-const waitShortly: Statement = { name: '', text: `set local lock_timeout = '200ms'` }
-const deleteEventIds = statement(
+const readWhole: PostgresStatement = { name: '', text: `set local enable_seqscan = on` }
+const readLong: PostgresStatement = { name: '', text: `set local statement_timeout = '14s'` }
+const waitShortly: PostgresStatement = { name: '', text: `set local lock_timeout = '200ms'` }
+const deleteEventIds = postgresStatement(
   'delete-event-ids',
   `
     delete from event_id where ctid = any (array (
@@ -45,11 +45,11 @@ const deleteEventIds = statement(
              ) as e))`,
 )
 // Messages in the default partition: they were stored while the partition of their day could not be made.
-const selectStrays = statement(
+const selectStrays = postgresStatement(
   'stray-messages',
   'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
 )
-const selectKeptOf = statement(
+const selectKeptOf = postgresStatement(
   'kept-of',
   `
     select message from pending where message = any ($1::bigint[])
@@ -58,19 +58,19 @@ const selectKeptOf = statement(
     union select message from fan_out where message = any ($1::bigint[])`,
 )
 // Leans on message_app: one probe for each application.
-const selectHolders = statement(
+const selectHolders = postgresStatement(
   'holders-of-day',
   `
     select app from unnest($1::bigint[]) as keeper (app)
      where (select 1 from message where message.app = keeper.app and key >= $2 and key < $3 limit 1) = 1`,
 )
-const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].map((table) =>
-  statement(
+const deletesOf: readonly PostgresStatement[] = [...partitionedTables, 'payload_end'].map((table) =>
+  postgresStatement(
     `delete-old-${table}`,
     `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
   ),
 )
-const deletePayloadEndsBetween = statement(
+const deletePayloadEndsBetween = postgresStatement(
   'delete-payload-ends-between',
   'delete from payload_end where message >= $1 and message < $2',
 )
@@ -251,12 +251,12 @@ async function daysUntil(run: Run, last: string): Promise<Map<string, DayTable[]
 }
 
 /** Leans on the partition's primary key. */
-function messagesOf(table: string): Statement {
+function messagesOf(table: string): PostgresStatement {
   return { name: '', text: `select key, app, event_id from ${table} where key > $1 order by key limit $2` }
 }
 
 /** Leans on the partition's primary key. */
-function oldEventIds(table: string): Statement {
+function oldEventIds(table: string): PostgresStatement {
   return {
     name: '',
     text: `select key, app, event_id from ${table} where key > $1 and event_id is not null order by key limit $2`,

@@ -3,13 +3,13 @@ import { register } from '../sql/statement.ts'
 import { explain, spoilsConnection } from './trouble.ts'
 
 /** A statement the server prepares once per connection, under its name. */
-export interface Statement {
+export interface PostgresStatement {
   readonly name: string
   readonly text: string
 }
 
 /** Makes a statement and registers it, so that tests of query plans see it. */
-export function statement(name: string, text: string): Statement {
+export function postgresStatement(name: string, text: string): PostgresStatement {
   register(name, 'postgres', () => text)
   return { name, text }
 }
@@ -18,14 +18,14 @@ export function statement(name: string, text: string): Statement {
  * A durable write that changes no table: a record of the server's log. The update of no row fails where the database is
  * read-only; the record fails on a standby and on a full disk.
  */
-export const writeNothing = statement(
+export const writeNothing = postgresStatement(
   'write-nothing',
   `with refused as (update leader set epoch = epoch where false returning epoch)
    select pg_logical_emit_message(true, 'sluice', 'health') from (select count(*) from refused) as counted`,
 )
 
 /** Runs one statement and gives its rows. */
-export type Run = <Row>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>
+export type Run = <Row>(statement: PostgresStatement, values?: readonly unknown[]) => Promise<Row[]>
 
 /** Connections of one kind. Whatever fails is explained (trouble.ts) before a caller sees it. */
 export interface Sessions {
@@ -171,7 +171,11 @@ async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
   }
 }
 
-async function query<Row>(client: pg.ClientBase, statement: Statement, values?: readonly unknown[]): Promise<Row[]> {
+async function query<Row>(
+  client: pg.ClientBase,
+  statement: PostgresStatement,
+  values?: readonly unknown[],
+): Promise<Row[]> {
   const result = await client.query({ name: statement.name, text: statement.text, values: (values ?? []) as unknown[] })
   return result.rows as Row[]
 }

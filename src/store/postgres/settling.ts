@@ -9,7 +9,7 @@ import { finishLater } from '../sql/port.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
 import { type Database, sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
-import { type Run, statement } from './sessions.ts'
+import { postgresStatement, type Run } from './sessions.ts'
 
 /**
  * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
@@ -23,7 +23,7 @@ import { type Run, statement } from './sessions.ts'
  * a call whose answer got lost, or its message was expunged meanwhile. Its attempt is then recorded without the receiver's
  * words, which may echo the message.
  */
-const settleBatch = statement(
+const settleBatch = postgresStatement(
   'settle',
   `
     ${withClock}, fence as materialized (
@@ -102,7 +102,7 @@ const settleBatch = statement(
  * An operator's command changes a row, and a row that is changed while it is being settled has another place by then. The
  * lock is taken before settling reads the rows, so that they stay where it finds them.
  */
-const lockRows = statement(
+const lockRows = postgresStatement(
   'lock-rows',
   `
     select l.message
@@ -116,7 +116,7 @@ const lockRows = statement(
 
 // Settled twice, it would be counted twice, but for the count of all attempts that it must have. When an operator had it retried
 // while it was being sent, that attempt counts as one before the retry.
-const holdRows = statement(
+const holdRows = postgresStatement(
   'hold-rows',
   `
     ${withClock}, found as materialized (
@@ -140,7 +140,7 @@ const holdRows = statement(
      where ctid = any (array (select place from found))`,
 )
 
-const saveHealth = statement(
+const saveHealth = postgresStatement(
   'save-health',
   `
     ${withClock}
@@ -148,7 +148,7 @@ const saveHealth = statement(
      where endpoint = any ($1::bigint[])`,
 )
 
-const holdLanes = statement(
+const holdLanes = postgresStatement(
   'hold-lanes',
   `
     ${withClock}
@@ -159,13 +159,13 @@ const holdLanes = statement(
 )
 
 // In the order of every change of endpoints: application, endpoint, lane.
-const bumpVersions = statement(
+const bumpVersions = postgresStatement(
   'bump-versions-of-disabled',
   `
     update application set version = version + 1
      where key = any (array (select app from endpoint where key = any ($1::bigint[]) and not disabled))`,
 )
-const disableEndpoints = statement(
+const disableEndpoints = postgresStatement(
   'disable-endpoints',
   `
     update endpoint set disabled = true, disabled_reason = ($2::text[])[array_position($1::bigint[], key)],
@@ -173,7 +173,7 @@ const disableEndpoints = statement(
      where key = any ($1::bigint[]) and not disabled
     returning key, ${sqlNow} as now`,
 )
-const stopLanes = statement(
+const stopLanes = postgresStatement(
   'stop-lanes',
   'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
 )

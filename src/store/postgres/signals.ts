@@ -1,12 +1,12 @@
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
 import type { StoredMessage, Watcher } from '../store.ts'
-import { type Run, statement } from './sessions.ts'
+import { postgresStatement, type Run } from './sessions.ts'
 
 /** The channel all processes on one database share. */
 export const channel = 'sluice'
 
-const notification = statement('notify', `select pg_notify('${channel}', $1)`)
+const notification = postgresStatement('notify', `select pg_notify('${channel}', $1)`)
 
 // A notification takes 8,000 bytes; when the keys do not fit, it names none and every process looks.
 const longestPayload = 7900

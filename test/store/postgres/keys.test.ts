@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ServerTime } from '../../../src/store/postgres/database.ts'
 import { Keys } from '../../../src/store/postgres/keys.ts'
-import { openSessions, type Statement } from '../../../src/store/postgres/sessions.ts'
+import { openSessions, type PostgresStatement } from '../../../src/store/postgres/sessions.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { newDatabase, sharedServer } from '../postgres-harness.ts'
 
-const insertEventless: Statement = {
+const insertEventless: PostgresStatement = {
   name: 'insert',
   text: `
     insert into message (key, id, app, event_type, content_type, endpoints, body)
