@@ -4,7 +4,7 @@ import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { AttemptWatch } from '../engine/attempt-watch.ts'
-import { Engine, type WorkerStanding } from '../engine/engine.ts'
+import { Engine, type WorkerFigures } from '../engine/engine.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Scanner } from '../json/scan.ts'
 import { AlertReceivers } from '../leader/alert-receivers.ts'
@@ -41,8 +41,8 @@ export interface Delivering {
   stop(limitMs: number): Promise<void>
   /** Whether nothing can be sent within this time, as far as is known. */
   isIdle(withinMs: number): boolean
-  /** The standing of this process in figures. */
-  standing(): WorkerStanding & { readonly leads: boolean }
+  /** Figures of the worker in this process. */
+  figures(): WorkerFigures & { readonly leads: boolean }
 }
 
 /** The parts that delivering is made from. */
@@ -168,7 +168,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
       await sender.close()
       await deadFile?.close(led ? closeDeadFileMs : 0).catch((error) => troubles.note(error, 'dead letters wait'))
     },
-    standing: () => ({ ...engine.standing, leads: leader.leads }),
+    figures: () => ({ ...engine.figures, leads: leader.leads }),
     isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
   }
 }

@@ -47,7 +47,7 @@ export function composeMetrics({ config, store, meter, facts, log, delivering }:
     const { Exposition } = await import('../metrics/exposition.ts')
     const watched = watchProcess()
     stop = () => watched.stop()
-    const own = () => ({ version, worker: delivering()?.standing(), ...watched.read() })
+    const own = () => ({ version, worker: delivering()?.figures(), ...watched.read() })
     return new Exposition({ store, clock: systemClock, meter, facts, endpoints: config.metricsEndpoints, own })
   }
 

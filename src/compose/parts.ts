@@ -72,7 +72,7 @@ export interface Parts {
   readonly store: Store
   /** Counts what this process commits to the store. */
   readonly meter: Meter
-  /** The standing of the whole store in figures. */
+  /** Figures of the whole store. */
   readonly facts: Facts
   /** The fixed admin key of the API; null when the settings give none. */
   readonly adminKey: string | null

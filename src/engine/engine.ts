@@ -115,8 +115,8 @@ export class Engine {
     this.#snapshots = new Snapshots({ store, clock, scheduler, membership, registry, pump, queue, loop, onTrouble })
   }
 
-  /** The standing of this worker in figures. */
-  get standing(): WorkerStanding {
+  /** Figures of this worker. */
+  get figures(): WorkerFigures {
     return {
       inFlight: this.#scheduler.inFlight,
       inFlightLimit: this.#parts.limits.inFlight,
@@ -291,8 +291,8 @@ function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[n
   return `worker ${worker} (${description}) died: its lease expired; ${count(lanes, 'lane')} of it are free for other workers`
 }
 
-/** The standing of a worker in figures. */
-export interface WorkerStanding {
+/** Figures of a worker. */
+export interface WorkerFigures {
   /** Attempts under way, and how many may be. */
   readonly inFlight: number
   readonly inFlightLimit: number

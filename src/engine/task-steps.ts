@@ -118,10 +118,12 @@ async function recover(store: Store, task: Task, input: EndpointSpan & Paced): P
 
 async function replayMissing(store: Store, clock: Clock, task: Task, input: EndpointSpan & Paced): Promise<Step> {
   const [endpoint] = await store.loadEndpoints([input.endpoint])
-  const heads = endpoint === undefined ? [] : await messagesOf(store, task, input)
+  const summaries = endpoint === undefined ? [] : await messagesOf(store, task, input)
   const matcher = new Matcher(endpoint === undefined ? [] : [{ ...endpoint, endpoint: endpoint.key }])
-  const wanted = heads.filter((head) => !head.expunged && matcher.match(head.eventType, head.channels).length > 0)
-  const keys = wanted.map((head) => head.key)
+  const wanted = summaries.filter(
+    (summary) => !summary.expunged && matcher.match(summary.eventType, summary.channels).length > 0,
+  )
+  const keys = wanted.map((summary) => summary.key)
   const accepted = new Set(await store.acceptedFor(input.endpoint, keys))
   const deliveries = keys.filter((key) => !accepted.has(key)).map((message) => ({ endpoint: input.endpoint, message }))
   const latest = await store.latestAttempts(deliveries)
@@ -134,7 +136,7 @@ async function replayMissing(store: Store, clock: Clock, task: Task, input: Endp
     for (const { key } of untried) if (!answers.passed.has(key)) missing.delete(key)
     unfiltered = answers.unfiltered
   }
-  return walk(task, input, heads, {
+  return walk(task, input, summaries, {
     deliveryOf: ({ key }) => missing.get(key),
     cursorAt: ({ key }) => [key],
     isUnfiltered: ({ key }) => unfiltered.has(key),
@@ -142,11 +144,11 @@ async function replayMissing(store: Store, clock: Clock, task: Task, input: Endp
 }
 
 async function bulkReplay(store: Store, task: Task, input: EndpointSpan & ReplayFilter & Paced): Promise<Step> {
-  const heads = await messagesOf(store, task, input)
-  const deliveries = heads.map((head) => ({ endpoint: input.endpoint, message: head.key }))
+  const summaries = await messagesOf(store, task, input)
+  const deliveries = summaries.map((summary) => ({ endpoint: input.endpoint, message: summary.key }))
   const latest = await store.latestAttempts(deliveries)
-  return walk(task, input, heads, {
-    deliveryOf: (head, i) => (meetsReplay(head, latest[i], input) ? deliveries[i] : undefined),
+  return walk(task, input, summaries, {
+    deliveryOf: (summary, i) => (meetsReplay(summary, latest[i], input) ? deliveries[i] : undefined),
     cursorAt: ({ key }) => [key],
   })
 }
@@ -177,9 +179,9 @@ async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, us
     limit: rowsPerStep,
   })
   const { eventTypes } = filter
-  const heads =
+  const summaries =
     eventTypes === null ? [] : await store.loadSummaries([...new Set(letters.map((letter) => letter.message))])
-  const types = new Map(heads.map((head) => [head.key, head.eventType]))
+  const types = new Map(summaries.map((summary) => [summary.key, summary.eventType]))
   const isMeant = (letter: DeadLetterSummary) =>
     meetsDead(letter, filter) && (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? ''))
   return walk(task, filter, letters, {
@@ -229,22 +231,22 @@ function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row
 
 /** Erases the contents of some messages. Unlike other steps it acts before it is saved: erasing twice does no harm. */
 async function eraseContents(store: Store, task: Task, span: Span): Promise<Step> {
-  const heads = await messagesOf(store, task, span, erasedPerStep)
-  const left = heads.filter(({ expunged }) => !expunged).map(({ key }) => key)
+  const summaries = await messagesOf(store, task, span, erasedPerStep)
+  const left = summaries.filter(({ expunged }) => !expunged).map(({ key }) => key)
   const fitting = firstStep(left, await store.weighMessages(left))
   await store.expungeMessages(fitting)
   const isWhole = fitting.length === left.length
-  const last = isWhole ? heads.at(-1)?.key : fitting.at(-1)
+  const last = isWhole ? summaries.at(-1)?.key : fitting.at(-1)
   const { scanned = 0, messagesPurged = 0 } = task.data as Readonly<Record<string, number>>
-  const passed = heads.filter(({ key }) => key <= (last ?? 0)).length
+  const passed = summaries.filter(({ key }) => key <= (last ?? 0)).length
   const data = { scanned: scanned + passed, messagesPurged: messagesPurged + fitting.length }
-  return reading(data, isWhole && heads.length < erasedPerStep ? null : [last as number])
+  return reading(data, isWhole && summaries.length < erasedPerStep ? null : [last as number])
 }
 
 /** Endpoints at which a message may be dead, up to a step's worth: it was accepted for them, or tried there later. */
 async function endpointsOf(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
-  const [head] = await store.loadSummaries([message])
-  if (head === undefined || eventTypes?.includes(head.eventType) === false) return []
+  const [summary] = await store.loadSummaries([message])
+  if (summary === undefined || eventTypes?.includes(summary.eventType) === false) return []
   const [after = -1] = task.cursor ?? []
   if (endpoint !== null) return endpoint > after ? [endpoint] : []
   const [accepted] = await store.loadDestinations([message], Number.MAX_SAFE_INTEGER)

@@ -3,7 +3,7 @@ import type { Clock, EpochMs } from '../domain/clock.ts'
 import type { DeadFacts, DoctorFacts } from '../domain/doctor-facts.ts'
 import { minuteMs, Sums, serverScope } from '../domain/history.ts'
 import { Turns } from '../domain/turns.ts'
-import type { Facts, Standing } from '../metrics/facts.ts'
+import type { Facts, StoreFigures } from '../metrics/facts.ts'
 import { lateSchedules, workerFacts } from '../metrics/system-facts.ts'
 import type { HistoryPlace } from '../store/history.ts'
 import type { Store } from '../store/store.ts'
@@ -29,8 +29,8 @@ export interface AlertFactsParts {
  */
 export async function gatherAlertFacts(parts: AlertFactsParts, leastWaiting: number): Promise<AlertFacts | undefined> {
   const { store, facts } = parts
-  const standing = await facts.current()
-  const { condition, storeUp, waiting, lanes } = standing
+  const figures = await facts.current()
+  const { condition, storeUp, waiting, lanes } = figures
   if (condition === undefined || !storeUp) return undefined
   const crowded = waiting?.worst.filter(({ count }) => count > leastWaiting) ?? []
   const names = await namesOf(parts, [...crowded.map(({ endpoint }) => endpoint), ...(lanes?.openAt ?? [])])
@@ -44,14 +44,14 @@ export async function gatherAlertFacts(parts: AlertFactsParts, leastWaiting: num
     endpoints: waiting && crowded.flatMap((each) => named(names, each.endpoint, { waiting: each.count })),
     openCircuits: lanes?.openAt.flatMap((endpoint) => named(names, endpoint, {})),
     recent,
-    system: await systemFacts(parts, standing, condition, dead),
+    system: await systemFacts(parts, figures, condition, dead),
   }
 }
 
 async function systemFacts(
   { store, version }: AlertFactsParts,
-  { workers, clockAheadMs, scheduleLagMs, waiting }: Standing,
-  condition: NonNullable<Standing['condition']>,
+  { workers, clockAheadMs, scheduleLagMs, waiting }: StoreFigures,
+  condition: NonNullable<StoreFigures['condition']>,
   dead: DeadFacts,
 ): Promise<DoctorFacts> {
   const { now } = condition

@@ -74,12 +74,12 @@ export class RetentionSweep {
     if (historyMs === null) return false
     const until = firstKeyAt(Math.max(0, Math.floor(round.now - historyMs)))
     const range = { from: 0, until, after: round.after, order: 'ascending', limit: messagesPerStep } as const
-    const heads = await this.#store.listMessages(app, range)
+    const messages = await this.#store.listMessages(app, range)
     const over: number[] = []
-    for (const { key } of heads) if (await this.#isOver(key)) over.push(key)
+    for (const { key } of messages) if (await this.#isOver(key)) over.push(key)
     await this.#store.removeMessages(app, over)
-    round.after = heads.at(-1)?.key ?? null
-    return heads.length === messagesPerStep
+    round.after = messages.at(-1)?.key ?? null
+    return messages.length === messagesPerStep
   }
 
   /** Whether the deliveries of a message have ended, and none of them is a dead letter that is kept. */

@@ -66,12 +66,14 @@ async function publicationsOf(
 /** Completes notices about messages, and leaves out those whose message no longer exists. */
 async function withMessages(store: NoticeStore, notices: readonly StoredNotice[]): Promise<StoredNotice[]> {
   const keys = new Set(notices.flatMap(({ message }) => message ?? []))
-  const heads = new Map((keys.size === 0 ? [] : await store.loadSummaries([...keys])).map((head) => [head.key, head]))
+  const summaries = new Map(
+    (keys.size === 0 ? [] : await store.loadSummaries([...keys])).map((summary) => [summary.key, summary]),
+  )
   return notices.flatMap((notice) => {
     if (notice.message === null) return [notice]
-    const head = heads.get(notice.message)
-    if (head === undefined) return []
-    return [{ ...notice, data: { ...notice.data, msgId: head.id, msgEventId: head.eventId } }]
+    const summary = summaries.get(notice.message)
+    if (summary === undefined) return []
+    return [{ ...notice, data: { ...notice.data, msgId: summary.id, msgEventId: summary.eventId } }]
   })
 }
 

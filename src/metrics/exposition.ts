@@ -3,7 +3,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { serves } from '../domain/region.ts'
 import { Turns } from '../domain/turns.ts'
 import type { ListedWorker, Store } from '../store/store.ts'
-import { deathsShownMs, type Facts, type Standing } from './facts.ts'
+import { deathsShownMs, type Facts, type StoreFigures } from './facts.ts'
 import { type Measure, type MeasureName, measures, waitingClasses } from './measures.ts'
 import type { Histogram, Meter } from './meter.ts'
 import { Worst } from './queue-survey.ts'
@@ -86,13 +86,13 @@ export class Exposition {
     const figures = own()
     // The leader describes the whole store where no process with an API does.
     if (figures.worker?.leads) facts.start()
-    const standing = await facts.current()
+    const whole = await facts.current()
     const reading = {
       meter,
       own: figures,
-      standing,
-      counted: facts.isStarted ? standing : undefined,
-      worst: await this.#worst(standing),
+      whole,
+      counted: facts.isStarted ? whole : undefined,
+      worst: await this.#worst(whole),
     }
     const registry = new Registry<typeof type>()
     registry.setContentType(type)
@@ -103,12 +103,12 @@ export class Exposition {
     return { type, text: await registry.metrics() }
   }
 
-  async #worst(standing: Standing): Promise<Reading['worst']> {
+  async #worst(whole: StoreFigures): Promise<Reading['worst']> {
     const { meter, facts, endpoints: kept } = this.#parts
     if (kept === 0) return { waiting: [], failing: [] }
     const failing = new Worst<Named>(kept, ({ count }) => count)
     for (const [endpoint, { app, failures: count }] of meter.failing) failing.offer({ endpoint, app, count })
-    const waiting = facts.isStarted && standing.storeUp ? (standing.waiting?.worst.slice(0, kept) ?? []) : []
+    const waiting = facts.isStarted && whole.storeUp ? (whole.waiting?.worst.slice(0, kept) ?? []) : []
     const names = await this.#names.of([...waiting, ...failing.list])
     const toSamples = (list: readonly Named[]) =>
       list.flatMap(({ endpoint, count }) => {
@@ -136,9 +136,9 @@ interface Sample {
 interface Reading {
   readonly meter: Meter
   readonly own: OwnFigures
-  readonly standing: Standing
-  /** The standing, in a process that shows metrics of the whole store. */
-  readonly counted: Standing | undefined
+  readonly whole: StoreFigures
+  /** The same in a process that shows metrics of the whole store; undefined in any other. */
+  readonly counted: StoreFigures | undefined
   readonly worst: { readonly waiting: readonly Sample[]; readonly failing: readonly Sample[] }
 }
 
@@ -175,8 +175,8 @@ const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sampl
   unsettled: ({ own }) => one(own.worker?.unsettled),
   leads: ({ own }) => one(own.worker && Number(own.worker.leads)),
   leaseAge: ({ own }) => seconds(own.worker?.leaseAgeMs),
-  storeUp: ({ standing }) => one(Number(standing.storeUp)),
-  storeWrite: ({ standing }) => (standing.storeUp ? seconds(standing.condition?.commitMs) : []),
+  storeUp: ({ whole }) => one(Number(whole.storeUp)),
+  storeWrite: ({ whole }) => (whole.storeUp ? seconds(whole.condition?.commitMs) : []),
   loopDelay: ({ own: { loopDelay } }) =>
     by('percentile', [
       ['50', loopDelay.p50],
@@ -214,27 +214,27 @@ const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sampl
   storeSize: ({ counted }) => one(counted?.condition?.bytes),
   walSize: ({ counted }) => one(counted?.condition?.logBytes),
   diskFree: ({ counted }) => one(counted?.condition?.disk?.freeBytes),
-  surveyAge: ({ counted, standing }) => {
+  surveyAge: ({ counted, whole }) => {
     const at = counted?.waiting?.at
-    return at === undefined ? [] : seconds(Math.max(0, standing.at - at))
+    return at === undefined ? [] : seconds(Math.max(0, whole.at - at))
   },
   endpointWaiting: ({ worst }) => worst.waiting,
   endpointFailures: ({ worst }) => worst.failing,
 }
 
 /** The regions with their lanes; none while all lanes are of the default region. */
-function regionsOf(counted: Standing | undefined): [string, Readonly<Record<string, number>>][] {
+function regionsOf(counted: StoreFigures | undefined): [string, Readonly<Record<string, number>>][] {
   const regions = counted?.lanes?.regions
   return regions === undefined || regions.size < 2 ? [] : [...regions]
 }
 
-function servingIn({ workers, condition }: Standing, region: string): number {
+function servingIn({ workers, condition }: StoreFigures, region: string): number {
   const now = condition?.now ?? 0
   const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > now)
   return alive.filter(({ regions }) => serves(regions, region)).length
 }
 
-function workersBy({ workers, condition }: Standing): [string, number][] {
+function workersBy({ workers, condition }: StoreFigures): [string, number][] {
   const now = condition?.now ?? 0
   const count = (is: (worker: ListedWorker) => boolean) => workers.filter(is).length
   return [

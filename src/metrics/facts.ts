@@ -29,17 +29,17 @@ export const laneStates = [
   'sleeping', // deliveries wait, and none may be sent yet
   'idle', //     nothing waits
 ] as const
-export type LaneStanding = (typeof laneStates)[number]
+export type SurveyedState = (typeof laneStates)[number]
 
 export const circuitStates: readonly CircuitState[] = ['closed', 'open', 'half_open']
 
 /** All lanes of the store, as of the end of one count. */
 export interface LaneFigures {
   readonly at: SteadyMs
-  readonly states: Readonly<Record<LaneStanding, number>>
+  readonly states: Readonly<Record<SurveyedState, number>>
   readonly circuits: Readonly<Record<CircuitState, number>>
   /** The states of the lanes of each region, up to `regionsKept`; the lanes of further regions are counted as `other`. */
-  readonly regions: ReadonlyMap<string, Readonly<Record<LaneStanding, number>>>
+  readonly regions: ReadonlyMap<string, Readonly<Record<SurveyedState, number>>>
   /** Endpoints whose circuit opened by itself and is not closed, while deliveries wait; up to `openKept`. */
   readonly openAt: readonly number[]
 }
@@ -49,8 +49,8 @@ const regionsKept = 50
 /** Endpoints with an open circuit that are named. */
 const openKept = 200
 
-/** The standing of the whole store in figures. */
-export interface Standing {
+/** Figures of the whole store. */
+export interface StoreFigures {
   /** When the facts were read, on the clock of the process and on its steady clock. */
   readonly now: EpochMs
   readonly at: SteadyMs
@@ -101,7 +101,7 @@ export class Facts {
   #running = false
   #cancel = () => {}
   #lanes: LaneFigures | undefined
-  #read: Omit<Standing, 'waiting' | 'lanes'> | undefined
+  #read: Omit<StoreFigures, 'waiting' | 'lanes'> | undefined
   #reading: Promise<void> | undefined
 
   constructor(parts: FactsParts) {
@@ -128,7 +128,7 @@ export class Facts {
   }
 
   /** The facts, at most some seconds or `maxAgeMs` old. Never rejects, and does not wait for a store that hangs. */
-  async current(maxAgeMs = freshMs): Promise<Standing> {
+  async current(maxAgeMs = freshMs): Promise<StoreFigures> {
     const { clock, queues } = this.#parts
     if (this.#read === undefined || clock.steady() - this.#read.at >= maxAgeMs) await this.#refresh()
     const read = this.#read ?? { ...unknown, now: clock.now(), at: clock.steady(), storeUp: false, trouble: late }
@@ -202,8 +202,8 @@ export class Facts {
       if (!this.#running) return this.#lanes
       const page: Awaited<ReturnType<Store['surveyLanes']>> = await store.surveyLanes(after, lanesPerPage)
       for (const group of page.groups) {
-        states[standingOf(group)] += group.count
-        statesIn(regions, group.region)[standingOf(group)] += group.count
+        states[surveyedState(group)] += group.count
+        statesIn(regions, group.region)[surveyedState(group)] += group.count
         circuits[circuitOf(group)] += group.count
         if (group.endpoint !== null && openAt.length < openKept && keepsWaiting(group)) openAt.push(group.endpoint)
       }
@@ -223,12 +223,12 @@ export class Facts {
   }
 }
 
-function noLanes(): Record<LaneStanding, number> {
+function noLanes(): Record<SurveyedState, number> {
   return { stopped: 0, owned: 0, ready: 0, sleeping: 0, idle: 0 }
 }
 
 /** The counts of a region, or of all regions beyond those that are named. */
-function statesIn(regions: Map<string, Record<LaneStanding, number>>, region: string): Record<LaneStanding, number> {
+function statesIn(regions: Map<string, Record<SurveyedState, number>>, region: string): Record<SurveyedState, number> {
   const name = regions.has(region) || regions.size <= regionsKept ? region : 'other'
   const found = regions.get(name) ?? noLanes()
   regions.set(name, found)
@@ -236,7 +236,7 @@ function statesIn(regions: Map<string, Record<LaneStanding, number>>, region: st
 }
 
 /** The state of a lane, the most decisive first. */
-function standingOf({ stopped, owned, due }: LaneGroup): LaneStanding {
+function surveyedState({ stopped, owned, due }: LaneGroup): SurveyedState {
   if (stopped) return 'stopped'
   if (owned) return 'owned'
   return due === 'none' ? 'idle' : due === 'now' ? 'ready' : 'sleeping'

@@ -74,10 +74,10 @@ export async function unfiledLines(
   { store, clock, scanner }: Pick<Parts, 'store' | 'clock' | 'scanner'>,
   regions: Regions = null,
 ) {
-  const heads = await store.listUnfiled(unfiledRows, regions)
-  const messages = await store.loadSummaries([...new Set(heads.map(({ message }) => message))])
+  const unfiled = await store.listUnfiled(unfiledRows, regions)
+  const messages = await store.loadSummaries([...new Set(unfiled.map(({ message }) => message))])
   const bytesOf = new Map(messages.map(({ key, bytes }) => [key, bytes]))
-  const [part = []] = partsOf(heads, ({ message, bytes }) => bytes + 2 * (bytesOf.get(message) ?? 0))
+  const [part = []] = partsOf(unfiled, ({ message, bytes }) => bytes + 2 * (bytesOf.get(message) ?? 0))
   const letters = await store.loadUnfiled(part.map(({ key }) => key))
   if (letters.length === 0) return undefined
   const apps = await store.applicationRefs(letters.map(({ app }) => app))

@@ -17,7 +17,7 @@ import type { Slots } from '../domain/snapshot.ts'
 import type { StoreCondition } from '../domain/store-condition.ts'
 import { Turns } from '../domain/turns.ts'
 import type { WaitingTotals } from '../domain/why-waiting.ts'
-import type { Facts, Standing } from '../metrics/facts.ts'
+import type { Facts, StoreFigures } from '../metrics/facts.ts'
 import { lateSchedules, workerFacts } from '../metrics/system-facts.ts'
 import { countLimit } from '../store/lanes.ts'
 import type { ListedAttempt } from '../store/messages.ts'
@@ -78,9 +78,9 @@ export class Doctor {
   async facts(): Promise<DoctorFacts | StoreDown> {
     const { dialect } = this.#parts.store
     try {
-      const standing = await this.#standing()
-      const { condition, storeUp, trouble } = standing
-      if (condition !== undefined && storeUp) return await this.#gather(standing, condition)
+      const figures = await this.#figures()
+      const { condition, storeUp, trouble } = figures
+      if (condition !== undefined && storeUp) return await this.#gather(figures, condition)
       return { dialect, trouble: trouble ?? 'The store does not answer.' }
     } catch (error) {
       if (!(error instanceof StoreTrouble)) throw error
@@ -88,9 +88,9 @@ export class Doctor {
     }
   }
 
-  async #gather(standing: Standing, condition: StoreCondition): Promise<DoctorFacts> {
+  async #gather(figures: StoreFigures, condition: StoreCondition): Promise<DoctorFacts> {
     const { store, version, limits } = this.#parts
-    const { clockAheadMs, workers, leader, scheduleLagMs } = standing
+    const { clockAheadMs, workers, leader, scheduleLagMs } = figures
     const now = condition.now
     const { totals, worst } = await this.#parts.explainer.worst(null, endpointsExamined)
     const slots = liveSlots(worst)
@@ -126,7 +126,7 @@ export class Doctor {
   }
 
   /** Read at once, and not from memory: an operator looks whether a command has helped. */
-  async #standing(): Promise<Standing> {
+  async #figures(): Promise<StoreFigures> {
     let best = await this.#parts.facts.current(0)
     for (let reads = 1; reads < mostCommits && (best.condition?.commitMs ?? 0) >= repeatCommitMs; reads++) {
       const next = await this.#parts.facts.current(0)

@@ -4,7 +4,7 @@ import type { Endpoint } from '../domain/endpoint.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Task } from '../domain/task.ts'
 import { Turns } from '../domain/turns.ts'
-import type { Facts, Standing } from '../metrics/facts.ts'
+import type { Facts, StoreFigures } from '../metrics/facts.ts'
 import type { LiveCounts, ReadCounts } from '../metrics/live-counts.ts'
 import type { RecentAttempts } from '../metrics/recent-attempts.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
@@ -37,7 +37,7 @@ export interface LiveSources {
 
 /** The counters of the whole server at one instant. */
 export interface Overview {
-  readonly standing: Standing
+  readonly figures: StoreFigures
   readonly perSecond: LiveCounts
   /** Attempts shown since the last overview, and how many there were. */
   readonly shown: number
@@ -230,14 +230,14 @@ export class Live {
     const { facts, clock } = this.#parts
     const readers = [...this.#readers].filter(seesAll)
     if (readers.length === 0) return
-    const standing = await facts.current()
-    const counts = standing.storeUp ? await this.#quietly(async () => this.#parts.counts()) : undefined
+    const figures = await facts.current()
+    const counts = figures.storeUp ? await this.#quietly(async () => this.#parts.counts()) : undefined
     if (counts !== undefined) this.#readings.push({ at: clock.steady(), counts })
     const from = clock.steady() - rateWindowMs
     for (let [first] = this.#readings; first !== undefined && first.at < from; [first] = this.#readings) {
       this.#readings.shift()
     }
-    const overview = { standing, perSecond: rateOf(this.#readings), shown, of }
+    const overview = { figures, perSecond: rateOf(this.#readings), shown, of }
     const frame = this.#frame('overview', this.#out.overview(overview))
     this.#overview = frame
     await this.#send(readers, (stream) => stream.show('overview', frame))

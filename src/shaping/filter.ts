@@ -198,33 +198,33 @@ export async function filterMessages(
   store: Pick<Store, 'loadMessages'>,
   clock: Clock,
   filter: Filter,
-  heads: readonly MessageSummary[],
+  summaries: readonly MessageSummary[],
 ): Promise<FilteredMessages> {
   const passed = new Set<number>()
   const unfiltered = new Set<number>()
-  for (let i = 0; i < heads.length; i += bodiesAtOnce) {
-    const chunk = heads.slice(i, i + bodiesAtOnce)
+  for (let i = 0; i < summaries.length; i += bodiesAtOnce) {
+    const chunk = summaries.slice(i, i + bodiesAtOnce)
     const bodies = new Map((await store.loadMessages(chunk.map(({ key }) => key))).map(({ key, body }) => [key, body]))
     await Turns.by(clock).run(each(chunk, bodies))
   }
   return { passed, unfiltered }
 
   function* each(chunk: readonly MessageSummary[], bodies: ReadonlyMap<number, Uint8Array>): Parts<void> {
-    for (const head of chunk) {
-      const body = bodies.get(head.key)
+    for (const summary of chunk) {
+      const body = bodies.get(summary.key)
       if (body === undefined) continue
-      const answer = yield* run(filter, head, body)
-      if (answer === 'unknown') unfiltered.add(head.key)
-      else if (answer) passed.add(head.key)
+      const answer = yield* run(filter, summary, body)
+      if (answer === 'unknown') unfiltered.add(summary.key)
+      else if (answer) passed.add(summary.key)
       yield
     }
   }
 }
 
-function* run(filter: Filter, head: MessageSummary, body: Uint8Array): Parts<boolean | 'unknown'> {
+function* run(filter: Filter, summary: MessageSummary, body: Uint8Array): Parts<boolean | 'unknown'> {
   const json = yield* Outline.of(body)
   if (json?.isParsable === false) return 'unknown'
-  const message = { ...head, payload: json?.parse() ?? null }
+  const message = { ...summary, payload: json?.parse() ?? null }
   yield
   return filter.steps(message) > filterStepsLimit ? 'unknown' : filter.passes(message)
 }

@@ -63,21 +63,21 @@ export class SubjectSearch {
   async #scan(after: number, until: number, limit: number): Promise<SubjectPage> {
     const end = Math.min(until, this.#indexedFrom)
     const range = { from: 0, until: end, after, order: 'ascending', limit: readPerCall } as const
-    const heads: MessageSummary[] = await this.#store.listMessages(this.#app, range)
-    const bound = heads.length < readPerCall ? end - 1 : (heads.at(-1)?.key as number)
+    const summaries: MessageSummary[] = await this.#store.listMessages(this.#app, range)
+    const bound = summaries.length < readPerCall ? end - 1 : (summaries.at(-1)?.key as number)
     const span = { after, until: bound + 1, limit: 2 * readPerCall }
     const rows = await this.#store.listSubjectMessages(this.#app, this.#hash, span)
     const indexed = new Set(rows.filter((row) => row.indexed).map(({ message }) => message))
     const messages: number[] = []
     let scanned = 0
-    while (scanned < heads.length && messages.length < limit) {
-      const some = heads.slice(scanned, scanned + bodiesAtOnce)
+    while (scanned < summaries.length && messages.length < limit) {
+      const some = summaries.slice(scanned, scanned + bodiesAtOnce)
       scanned += some.length
       const unread = some.filter(({ key, expunged }) => !expunged && !indexed.has(key)).map(({ key }) => key)
       const named = await this.#naming(unread)
       messages.push(...some.map(({ key }) => key).filter((key) => indexed.has(key) || named.has(key)))
     }
-    const last = scanned < heads.length ? (heads[scanned - 1]?.key as number) : bound
+    const last = scanned < summaries.length ? (summaries[scanned - 1]?.key as number) : bound
     return { messages, scanned, next: last + 1 >= until ? null : last }
   }
 

@@ -190,7 +190,7 @@ export const skipMark: EpochMs = -1
 /** `PendingRow.retryInMs` of a row that is to be ended without being sent. */
 export const skipped = -1
 
-/** SQL for `held_ms`: the rest of a wait, or one of the marks as it is. */
+/** SQL for `retry_in_ms`: the rest of a wait, or one of the marks as it is. */
 export function sqlRetryInMs(heldUntil: string, now: string): string {
   return `case when ${heldUntil} in (${skipMark}, ${blockedUntil}) then ${heldUntil} else ${heldUntil} - ${now} end`
 }

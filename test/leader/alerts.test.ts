@@ -9,7 +9,7 @@ import type { StoreCondition } from '../../src/domain/store-condition.ts'
 import { Preparer } from '../../src/intake/preparer.ts'
 import { AlertWatch } from '../../src/leader/alert-watch.ts'
 import { sendNotices } from '../../src/leader/notice-sender.ts'
-import { Facts, type Standing } from '../../src/metrics/facts.ts'
+import { Facts, type StoreFigures } from '../../src/metrics/facts.ts'
 import { QueueSurvey } from '../../src/metrics/queue-survey.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { begin, noEffects, type Open, plainEndpoint, type World } from '../store/conformance/harness.ts'
@@ -20,18 +20,18 @@ import { openSqliteHarness } from '../store/sqlite-harness.ts'
 /** The default rules with their thresholds, and without their waits: a test cannot wait for minutes. */
 const hasty = defaultRules.map((rule) => ({ ...rule, holdMs: 0, clearMs: 0 }))
 
-/** The standing of the store at this moment, counted to the end. */
-async function counted(t: TestContext, { store }: World): Promise<Standing> {
+/** Figures of the store at this moment, counted to the end. */
+async function counted(t: TestContext, { store }: World): Promise<StoreFigures> {
   const onTrouble = (error: unknown) => assert.fail(error as Error)
   const queues = new QueueSurvey({ store, clock: systemClock, worstKept: 50, onTrouble })
   const facts = new Facts({ store, clock: systemClock, queues, onTrouble })
   t.after(() => facts.stop())
   facts.start()
   for (;;) {
-    const standing = await facts.current()
-    if (standing.waiting && standing.lanes) {
+    const figures = await facts.current()
+    if (figures.waiting && figures.lanes) {
       facts.stop()
-      return standing
+      return figures
     }
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
@@ -42,10 +42,10 @@ async function step(
   t: TestContext,
   world: World,
   rules: readonly AlertRule[] = hasty,
-  change: (standing: Standing) => Standing = (same) => same,
+  change: (figures: StoreFigures) => StoreFigures = (same) => same,
 ) {
-  const standing = change(await counted(t, world))
-  const facts = { start: () => {}, current: async () => standing }
+  const figures = change(await counted(t, world))
+  const facts = { start: () => {}, current: async () => figures }
   return new AlertWatch({ store: world.store, clock: systemClock, facts, rules, version: 'test' }).step()
 }
 
@@ -66,9 +66,9 @@ async function sums({ store }: World, stored: StoredSums, minutesAgo = 1): Promi
 }
 
 function withCondition(change: Partial<StoreCondition>) {
-  return (standing: Standing): Standing => ({
-    ...standing,
-    condition: { ...(standing.condition as StoreCondition), ...change },
+  return (figures: StoreFigures): StoreFigures => ({
+    ...figures,
+    condition: { ...(figures.condition as StoreCondition), ...change },
   })
 }
 
@@ -276,8 +276,8 @@ function alerting(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     await world.publish([endpoint])
     await world.harness.sql('update pending set due_at = due_at - 90000')
-    const standing = withCondition(quiet)(await counted(t, world))
-    const facts = { start: () => {}, current: async () => standing }
+    const figures = withCondition(quiet)(await counted(t, world))
+    const facts = { start: () => {}, current: async () => figures }
     const store = { ...world.store, changeAlerts: () => Promise.reject(new Error('died')) }
     const parts = { clock: systemClock, facts, rules: hasty, version: 'test' }
     await assert.rejects(new AlertWatch({ ...parts, store }).step(), /died/)

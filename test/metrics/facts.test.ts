@@ -28,7 +28,7 @@ async function counted(facts: Facts) {
   }
 }
 
-function standing(open: Open): void {
+function figures(open: Open): void {
   test('an empty store has no figures but its condition', async (t) => {
     const { store } = await begin(t, open)
     const { waiting, lanes, condition, ...facts } = await counted(factsOf(t, store))
@@ -77,8 +77,8 @@ function standing(open: Open): void {
   })
 }
 
-describe('sqlite', () => standing(openSqliteHarness))
-describe('postgres', () => standing(openPostgresHarness))
+describe('sqlite', () => figures(openSqliteHarness))
+describe('postgres', () => figures(openPostgresHarness))
 
 describe('a store in trouble', () => {
   /** Facts over a store whose answers the test decides, in virtual time. */

@@ -97,8 +97,8 @@ export const attempts = {
           bytesOf: ({ message }) => (withContent ? message.bytes : 0),
         }
         return writePage(clock, query, list, async (items) => {
-          const heads = items.map(({ message }) => message)
-          const messages = await messagesAsBytes(store, heads, withContent)
+          const summaries = items.map(({ message }) => message)
+          const messages = await messagesAsBytes(store, summaries, withContent)
           const next = await nextOf(
             explainer,
             items.map((facts) => ({ ...facts, endpoint, message: { ...facts.message, endpoints: [endpoint.key] } })),

@@ -76,15 +76,15 @@ const LiveAttemptOut = Type.Object({
   responseDurationMs: whole('Duration in milliseconds.'),
 })
 
-function toOverviewOut({ standing, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
-  const { waiting, lanes, workers } = standing
-  const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > standing.now)
+function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
+  const { waiting, lanes, workers } = figures
+  const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > figures.now)
   const sum = (figure: (worker: (typeof alive)[number]) => number) =>
     alive.reduce((total, worker) => total + figure(worker), 0)
   const [fresh = 0, timed = 0, replay = 0] = waiting?.byClass ?? []
   return {
-    at: iso(standing.now),
-    storeUp: standing.storeUp,
+    at: iso(figures.now),
+    storeUp: figures.storeUp,
     perSecond,
     waiting: waiting
       ? {
@@ -103,7 +103,7 @@ function toOverviewOut({ standing, perSecond, shown, of }: Overview): Out<typeof
       inFlight: sum(({ report }) => report?.inFlight ?? 0),
       limit: sum(({ report }) => report?.inFlightLimit ?? 0),
     },
-    scheduleLagMs: Math.round(standing.scheduleLagMs),
+    scheduleLagMs: Math.round(figures.scheduleLagMs),
     feed: { shown, of },
   }
 }

@@ -179,8 +179,8 @@ export const messages = {
             parse: (text) => decodeKey('msg', text),
           },
           async (items) => {
-            const heads = items.map(({ row }) => row)
-            const messages = await messagesAsBytes(store, heads, withContent)
+            const summaries = items.map(({ row }) => row)
+            const messages = await messagesAsBytes(store, summaries, withContent)
             if (!withStatus) return messages
             return items.map(({ deliveries = null }, i) => withFields(messages[i] as Buffer, { deliveries }))
           },

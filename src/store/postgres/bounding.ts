@@ -41,7 +41,7 @@ const findResting = postgresStatement(
 
 /** For each class a range of pending's primary key. */
 export const readFronts = postgresStatement(
-  'read-heads',
+  'read-fronts',
   `
     ${withClock}
     select ${rowColumns}

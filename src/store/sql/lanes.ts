@@ -88,7 +88,7 @@ const countClasses = statement<{ count: number; oldest: EpochMs | null }>(
   `${classes.map(countOf).join(' union all ')} order by class`,
 )
 
-const retryInMs = `${sqlRetryInMs('held_until', ':now')} as held_ms`
+const retryInMs = `${sqlRetryInMs('held_until', ':now')} as retry_in_ms`
 const place = 'endpoint = :endpoint and class = :class and due_at = :due_at and message = :message'
 const selectRow = statement<RowColumns>(
   'pending-row',
@@ -123,7 +123,7 @@ const selectHead = statement<HeadRow>(
        select ${columns} from pending where endpoint = :endpoint and class = ${timed} and due_at <= :now
         order by due_at, message limit 1
      ) as timed_head
-   ) as heads order by due_at, message limit 1`,
+   ) as fronts order by due_at, message limit 1`,
 )
 // A named delivery is sought among all of its endpoint's: an operator can wait.
 const selectNamed = statement<HeadRow>(
@@ -142,7 +142,7 @@ const skipRow = statement('skip-head', `update pending set held_until = ${skipMa
 const endRest = statement('end-rest-of-head', 'update lane set not_before = -1 where endpoint = :endpoint')
 
 interface RowColumns {
-  readonly held_ms: number | null
+  readonly retry_in_ms: number | null
   readonly order_key: number | null
   readonly since: EpochMs
   readonly expires_at: EpochMs | null
@@ -151,7 +151,7 @@ interface RowColumns {
 interface FrontColumns {
   readonly message: number
   readonly attempts: number
-  readonly held_ms: number | null
+  readonly retry_in_ms: number | null
   readonly id: string | null
 }
 
@@ -286,7 +286,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       const row = yield* port.relaxed.first(selectRow, { endpoint, class: itsClass, due_at: dueAt, message })
       return (
         row && {
-          retryInMs: toRetryInMs(row.held_ms),
+          retryInMs: toRetryInMs(row.retry_in_ms),
           orderKey: row.order_key,
           since: row.since,
           expiresAt: row.expires_at,
@@ -298,7 +298,9 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       const { dueAt, message } = before ?? behindAll
       const values = { endpoint, due_at: dueAt, message, order_key: orderKey }
       const row = yield* port.relaxed.first(selectFront, values)
-      return row && { id: row.id, message: row.message, attempts: row.attempts, retryInMs: toRetryInMs(row.held_ms) }
+      return (
+        row && { id: row.id, message: row.message, attempts: row.attempts, retryInMs: toRetryInMs(row.retry_in_ms) }
+      )
     },
 
     *commandFront(endpoint, message, command) {

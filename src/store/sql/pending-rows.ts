@@ -11,7 +11,7 @@ export interface PendingColumns {
   readonly age_ms: number
   readonly late_ms: number
   readonly order_key: number | null
-  readonly held_ms: number | null
+  readonly retry_in_ms: number | null
   readonly expires_in_ms: number | null
   readonly variant: number | null
 }
@@ -22,7 +22,7 @@ export function pendingColumns(pending: string, now: string): string {
   return `
     ${names.map((name) => `${pending}.${name}`).join(', ')}, ${now} - ${pending}.since as age_ms,
     ${now} - ${pending}.due_at as late_ms,
-    ${sqlRetryInMs(`${pending}.held_until`, now)} as held_ms, ${pending}.expires_at - ${now} as expires_in_ms`
+    ${sqlRetryInMs(`${pending}.held_until`, now)} as retry_in_ms, ${pending}.expires_at - ${now} as expires_in_ms`
 }
 
 export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
@@ -35,7 +35,7 @@ export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
     ageMs: Math.max(0, row.age_ms),
     lateMs: Math.max(0, row.late_ms),
     orderKey: row.order_key,
-    retryInMs: toRetryInMs(row.held_ms),
+    retryInMs: toRetryInMs(row.retry_in_ms),
     expiresInMs: row.expires_in_ms,
     variant: row.variant,
   }

@@ -19,8 +19,8 @@ test('operators who direct heads while a worker sends give no delivery two ends,
   const sent: string[] = []
   const engine = new Engine({
     store,
-    sender: sendingBy((_target, parcel, onLeave, onEnd) => {
-      sent.push(parcel.id)
+    sender: sendingBy((_target, message, onLeave, onEnd) => {
+      sent.push(message.id)
       onLeave()
       // Two of three fail, so that most heads come to block.
       const isTaken = sent.length % 3 === 0

@@ -32,7 +32,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['find-oversleepers', [/endpoint > \$1/, /class = 0/, /class = 2/, /class = 1/]],
   ['repair-lanes', [/class = 0/, /class = 2/, /class = 1/, /endpoint = ANY/]],
   ['find-resting', [/endpoint > \$1/, /endpoint = walk\S*\.endpoint/, /key = walk\S*\.endpoint/, /class = c\.class/]],
-  ['read-heads', [/endpoint = \$1 AND class = c\.class/]],
+  ['read-fronts', [/endpoint = \$1 AND class = c\.class/]],
   ['find-expired', [/expires_at >= \$1 AND expires_at <= /, /endpoint = p\.endpoint/]],
   ['end-resting', [/endpoint = ANY/, /endpoint = w\S*\.endpoint AND class = \S+ AND due_at = \S+ AND message = /]],
   ['dead-among', [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
