@@ -13,7 +13,7 @@ const readers = isLong ? 200 : 30
 const payload = { text: 'x'.repeat(megabyte - 300) }
 
 for (const dialect of dialects) {
-  test(`${dialect}: lists of large payloads hold nobody up, and every page adds up`, async (t) => {
+  test(`${dialect}: lists of large payloads hold no other client up, and every page adds up`, async (t) => {
     const target = await Target.start(t, dialect)
     const ids = await publishMany(target)
     await target.measure('8 × GET /msg?limit=250 of 1 MB payloads', async () => {

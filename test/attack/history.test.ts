@@ -47,7 +47,7 @@ async function scene(target: Target): Promise<{ readonly ids: string[]; readonly
 const ranges = (isLong ? ['15m', '1h', '24h', '7d', '90d'] : ['1h', '90d']).map((range) => `range=${range}`)
 
 for (const dialect of dialects) {
-  test(`${dialect}: a client that reads long histories in a loop holds nobody up`, async (t) => {
+  test(`${dialect}: a client that reads long histories in a loop holds no other client up`, async (t) => {
     const target = await Target.start(t, dialect, { SLUICE_API_RATE: '0', SLUICE_PORTAL_RATE: '0' })
     const { ids, token } = await scene(target)
     const sparklines = (isLong ? ['24h', '7d'] : ['24h']).map(

@@ -8,7 +8,7 @@ const readers = isLong ? 1000 : 200
 const requests = isLong ? 3000 : 300
 
 for (const dialect of dialects) {
-  test(`${dialect}: ${readers} live streams that nobody reads cost bounded memory and hold nobody up`, async (t) => {
+  test(`${dialect}: ${readers} unread live streams cost bounded memory and hold no other client up`, async (t) => {
     const settings = { SLUICE_MAX_LIVE: String(readers), SLUICE_MAX_LIVE_PER_KEY: String(readers) }
     const target = await Target.start(t, dialect, settings)
     const head = `GET /api/v1/live HTTP/1.1\r\nhost: sluice\r\nauthorization: Bearer ${apiKey}\r\n\r\n`

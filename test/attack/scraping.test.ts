@@ -6,7 +6,7 @@ const rounds = isLong ? 2000 : 100
 const atOnce = 20
 
 for (const dialect of dialects) {
-  test(`${dialect}: a tenant that asks for metrics in a loop gets none, and holds nobody up`, async (t) => {
+  test(`${dialect}: a tenant that asks for metrics in a loop gets none, and holds no other client up`, async (t) => {
     const target = await Target.start(t, dialect)
     const { id } = JSON.parse((await target.call('POST', '/app', { body: { name: 'tenant' } })).text)
     const portal = await target.call('POST', `/auth/app-portal-access/${id}`, { body: {} })
@@ -27,7 +27,7 @@ for (const dialect of dialects) {
     })
   })
 
-  test(`${dialect}: metrics without a key that are asked for in a loop, also with a long Accept header, hold nobody up`, async (t) => {
+  test(`${dialect}: metrics without a key that are asked for in a loop, also with a long Accept header, hold no other client up`, async (t) => {
     const target = await Target.start(t, dialect, { SLUICE_METRICS_PUBLIC: 'true' })
     const url = new URL('/metrics', target.program.api)
     await target.measure('scraping without a key', async () => {

@@ -48,7 +48,7 @@ async function manyWaiting(target: Target): Promise<void> {
 }
 
 for (const dialect of dialects) {
-  test(`${dialect}: the worst of ${endpoints} endpoints are found, and nobody waits for it`, async (t) => {
+  test(`${dialect}: the worst of ${endpoints} endpoints are found, and no other client waits for it`, async (t) => {
     const target = await Target.start(t, dialect)
     await manyWaiting(target)
     const total = 1 + endpoints - 1 + queueOfLongest

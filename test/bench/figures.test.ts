@@ -95,7 +95,7 @@ test('a target is missed by a figure that is too low, too high or not known', ()
   assert.equal(isMet({}, { figure: 'rssMb', atMost: 300 }), false)
 })
 
-test('figures are told with four significant digits, whole numbers whole', () => {
+test('figures are written with four significant digits, whole numbers whole', () => {
   assert.equal(rounded(0.123456), 0.1235)
   assert.equal(rounded(21_345.678), 21_350)
   assert.equal(rounded(240_001), 240_001)

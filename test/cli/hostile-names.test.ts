@@ -90,7 +90,7 @@ function remembering(columns?: number) {
   return { terminal, said }
 }
 
-test('our own colours are shown, and nobody else has any', () => {
+test('the colours of the program are shown, and names bring none of their own', () => {
   const { terminal, said } = remembering()
   terminal.print(`${terminal.style('red', `a${hostile}b`)} \x1b[31mc`)
   const [line] = said as [string]

@@ -378,7 +378,7 @@ describe('managing over the API', () => {
     assert.deepEqual(requests, ['POST /api/v1/app/acme/endpoint/main/secret/rotate'])
   })
 
-  test('a server that is not there, or is something else, is told apart', async (t) => {
+  test('a server that does not exist, and one that is not Sluice, have different errors', async (t) => {
     const { run } = workplace()
     const other = createServer((_request, response) => response.writeHead(418).end('tea')).listen(0, '127.0.0.1')
     t.after(() => other.close())

@@ -28,7 +28,7 @@ async function deadAt(place: Place, path: string): Promise<Record<string, number
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`on ${dialect} each accepted delivery has one end, whatever gives way and whoever dies`, async (t) => {
+  test(`on ${dialect} each accepted delivery has one end, with every overflow policy and dying workers`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()

@@ -105,7 +105,7 @@ test('postgres: when the leading process is killed another leads on; no tick is 
   await assertEachOnce(place, receiver)
 })
 
-test('sqlite: the file’s owner leads; killed and started anew it goes on where it was', async (t) => {
+test('sqlite: the owner of the file leads; killed and started again it continues where it was', async (t) => {
   const place = await openPlace(t, 'sqlite')
   let server = await Program.start(t, 'serve', place.store)
   const receiver = await prepare(t, server, place)

@@ -57,7 +57,7 @@ test('a second server on the same file exits with 3 and names the owner', async 
   await Program.start(t, 'serve', place.store)
 })
 
-test('a worker is told that a file is delivered from by its owner alone', async (t) => {
+test('a worker on a SQLite file gets an error that the owner of the file alone delivers', async (t) => {
   const place = await sqlitePlace(t)
   const worker = await Program.run(t, 'worker', place.store)
   assert.deepEqual(worker.exit, { code: 2, signal: null })

@@ -10,7 +10,7 @@ import { Receiver } from './receiver.ts'
 
 const paths = Array.from({ length: 8 }, (_, i) => `/lane-${i}`)
 
-test('a worker that slept past its lease is fenced, joins anew and goes on', async (t) => {
+test('a worker that slept past its lease is fenced, joins again and continues', async (t) => {
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)
   const ledger = new Ledger()

@@ -14,7 +14,7 @@ const deleted = ['/deleted-1', '/deleted-2', '/deleted-3']
 const first = 3
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: whoever owns its lane, a paused endpoint waits for its resumption and a deleted one gets no more`, async (t) => {
+  test(`${dialect}: a paused endpoint waits until it is resumed and a deleted one gets no more, in the lane of any worker`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()

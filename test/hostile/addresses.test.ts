@@ -95,7 +95,7 @@ test('localhost goes only where loopback is allowed, when just one of its two ad
   assert.equal((await send(other, targetAt(`http://localhost:${four.port}/`))).outcome.code, 'connect_refused')
 })
 
-test('the connector itself refuses a forbidden literal, whoever asks it', async (t) => {
+test('the connector itself refuses a forbidden literal from every caller', async (t) => {
   const canary = await rawReceiver(t, () => {})
   const connect = createConnector({
     policy: new AddressPolicy({ allowNetworks: [] }),

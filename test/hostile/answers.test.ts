@@ -302,7 +302,7 @@ test('an answer is kept up to the limit, byte for byte', async (t) => {
   }
 })
 
-test('a receiver that is slow keeps nobody else waiting', async (t) => {
+test('a slow receiver keeps no other receiver waiting', async (t) => {
   const slow = await rawReceiver(t, (socket) =>
     drip(socket, 'HTTP/1.1 200 OK\r\nx: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'),
   )

@@ -145,7 +145,7 @@ test('an idle connection the receiver closed is noticed before it is used', asyn
   )
 })
 
-test('an answer nobody asked for is not taken for the answer to the next request', async (t) => {
+test('an unrequested answer is not taken for the answer to the next request', async (t) => {
   const receiver = await rawReceiver(t, (socket, request) => {
     socket.write(
       request.nth === 1 && receiver.connections === 1 ? ok + answer('200 OK', 'smuggled') : answer('500 Oops'),

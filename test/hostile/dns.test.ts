@@ -31,7 +31,7 @@ const forbidden: readonly (readonly [string, DnsAnswer])[] = [
 ]
 
 for (const [what, said] of forbidden) {
-  test(`a name that leads to ${what} is blocked, and nobody is connected to`, async (t) => {
+  test(`a name that leads to ${what} is blocked, and no connection is made`, async (t) => {
     const canary = await rawReceiver(t, (socket) => void socket.write(ok))
     const dns = await fakeDns(t, () => said)
     const sender = testSender(t, {
@@ -120,7 +120,7 @@ test('a DNS server that cannot be reached is dns_failed or dns_timeout, never co
   assert.match(outcome.code, /^dns_(failed|timeout)$/)
 })
 
-test('fifty silent names at once fail together and hold nobody else up', async (t) => {
+test('fifty silent names at once fail together and hold up no other name', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(ok))
   const dns = await fakeDns(t, () => 'silent')
   const sender = testSender(t, { resolve: resolveWith(t, dns.server) })

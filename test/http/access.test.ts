@@ -116,7 +116,7 @@ describe('a store in trouble', () => {
     assert.deepEqual(bugs, [])
   })
 
-  test('of a kind nobody expected is 500, tells the caller nothing and the log everything', async () => {
+  test('of an unexpected kind is 500, shows the caller nothing and the log everything', async () => {
     const bug = new TypeError('secret detail')
     const { ask, bugs } = await inTrouble(bug)
     const answer = await ask('GET', '/app')

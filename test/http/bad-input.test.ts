@@ -342,7 +342,7 @@ describe('a field that is wrong', () => {
     })
   }
 
-  test('is told together with every other that is', async () => {
+  test('is listed together with all other mistakes', async () => {
     const { ask } = await sharedApi()
     const answer = await ask('POST', '/app/a/msg', { eventType: 1, payload: 2, eventId: 'a.b', channels: 'c' })
     assertProblem(answer, 422, 'validation')

@@ -26,7 +26,7 @@ describe('a key of one application', () => {
     })
   }
 
-  test('is told of an application that exists what it is told of one that does not', async () => {
+  test('gets the same answer for an application that exists as for one that does not', async () => {
     for (const [method, path, body] of [
       ['GET', '', undefined],
       ['PUT', '', { name: 'x' }],

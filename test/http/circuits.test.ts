@@ -23,7 +23,7 @@ function problems({ json, status }: Answer): string[] {
 }
 
 describe('how a receiver is judged', () => {
-  test('is as the server says unless told, and what is not given of a policy is as by default', async () => {
+  test('has the policy of the server by default, and a policy fills absent fields with defaults', async () => {
     const { made, ask } = await withEndpoint()
     assert.deepEqual([made.circuit, made.adaptive, made.disableAfterMs], [null, true, null])
     const change = { circuit: { failures: 3, openMs: 1000 }, adaptive: false, disableAfterMs: 0 }
@@ -118,7 +118,7 @@ describe('an operator', () => {
     assert.equal(json.data[0].action, 'POST /app/:app/endpoint/:endpoint/circuit/reset')
   })
 
-  test('is told 404 about what is not there', async () => {
+  test('gets 404 for an endpoint that does not exist', async () => {
     const { ask } = await withEndpoint()
     await ask('POST', '/app', { name: 'B', uid: 'b' })
     for (const path of ['/app/a/endpoint/x', '/app/b/endpoint/e', '/app/x/endpoint/e']) {

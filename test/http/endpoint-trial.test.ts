@@ -76,7 +76,7 @@ describe('a test of a URL that is no endpoint yet', () => {
     assert.equal(unknown.status, 404)
   })
 
-  test('is one of two at once for an application, so that slow receivers hold up nobody else', async (t) => {
+  test('is one of two at once for an application, so that slow receivers hold up no other caller', async (t) => {
     const { ask } = await open()
     await ask('POST', '/app', { name: 'b', uid: 'b' })
     const ends: (() => void)[] = []

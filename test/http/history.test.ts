@@ -301,7 +301,7 @@ describe('the attempts at an endpoint', () => {
 })
 
 describe('sending again', () => {
-  test('queues one delivery once, counts its attempts anew and is told apart', async () => {
+  test('queues one delivery once, counts its attempts from 0 and marks them', async () => {
     const s = await scene()
     const id = await s.publish()
     await s.settle('one', dead)
@@ -394,7 +394,7 @@ describe('dead letters', () => {
     assert.equal((await s.ask('GET', '/app/a/dead?endpoint_id=nobody')).status, 404)
   })
 
-  test('are told with every attempt that led to them', async () => {
+  test('are shown with every attempt that led to them', async () => {
     const { s, first } = await withDead()
     const letter = (await s.ask('GET', `/app/a/dead/${first}/two`)).json
     assert.deepEqual(

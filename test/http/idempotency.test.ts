@@ -85,7 +85,7 @@ describe('a publish under an Idempotency-Key', () => {
     assert.equal((await api.store.counts()).messages, 2)
   })
 
-  test('while the first is under way is told so', async () => {
+  test('while the first is under way gets 409', async () => {
     const api = await apiWith()
     const both = await Promise.all([1, 2].map(() => api.ask('POST', '/app/acme/msg', message, key('k1'))))
     assert.deepEqual(both.map(({ status }) => status).sort(), [202, 409])
@@ -94,7 +94,7 @@ describe('a publish under an Idempotency-Key', () => {
     assert.equal((await api.store.counts()).messages, 1)
   })
 
-  test('is told from one to another application and from one by another caller', async () => {
+  test('is separate for each application and each caller', async () => {
     const api = await apiWith()
     await api.ask('POST', '/app', { name: 'Other', uid: 'other' })
     const { json } = await api.ask('POST', '/api/v1/api-key', { name: 'second', scopes: ['publish'] })

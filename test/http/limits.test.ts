@@ -21,7 +21,7 @@ async function portalOf(api: Api): Promise<Record<string, string>> {
 
 const endpoint = { url: 'http://127.0.0.1:9/' }
 
-test('a portal token that asks too often gets 429, and nobody else does', async (t) => {
+test('a portal token that asks too often gets 429, and no other caller does', async (t) => {
   const api = await open(t, { portalRate: 1 })
   const portal = await portalOf(api)
   const statuses: number[] = []

@@ -188,7 +188,7 @@ describe('the fate of a message', () => {
     assert.equal((await ask('GET', `/app/a/msg/e/attempt/${attempts[0].id}`)).json.endpointId, second.id)
   })
 
-  test('is told per endpoint and per attempt', async () => {
+  test('is shown for each endpoint and each attempt', async () => {
     const { ask, sent, first, second, settle } = await delivered()
     const ok = await settle('one', { response: Buffer.from('fine') }, { state: 'delivered' })
     const refused = await settle(
@@ -242,7 +242,7 @@ describe('the fate of a message', () => {
     )
   })
 
-  test('ends as failed when no attempt is left, and says what went wrong when nobody answered', async () => {
+  test('ends as failed when no attempt is left, and says what went wrong when no receiver answered', async () => {
     const { ask, settle } = await delivered()
     await settle(
       'one',

@@ -39,7 +39,7 @@ test('endpoints of operational webhooks subscribe to what is no event type of th
   assert.equal((await ask('POST', path, { url, eventTypes: ['not a name'] })).status, 422)
 })
 
-test('the application behind them is seen by nobody, and no application sees their endpoints', async () => {
+test('no caller sees the application behind them, and no application sees their endpoints', async () => {
   const { ask } = await openApi()
   const { json: ops } = await ask('POST', path, { url, uid: 'ops' })
   const { json: app } = await ask('POST', '/app', { name: 'A', uid: 'a' })

@@ -88,7 +88,7 @@ test('messages carry the key they are ordered by, in each of the three ways to p
   assert.equal(long.status, 422)
 })
 
-test('the head of a line is tried anew, or skipped, by order', async () => {
+test('a command retries or skips the first delivery of an ordered lane', async () => {
   const { app, path, key } = await newEndpoint({ order: 'fifo', deadHead: 'block' })
   assert.equal((await api.ask('POST', `${path}/lane/head/retry`)).status, 404, 'nothing waits')
   const first = await publish(app)

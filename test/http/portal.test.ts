@@ -135,7 +135,7 @@ describe('an application token', () => {
     assert.deepEqual(await statuses({ capabilities: ['ViewBase', 'ManageEndpoint'] }), [200, 200, 200])
   })
 
-  test('lasts an hour unless told otherwise, and a week at most', async () => {
+  test('lasts an hour by default, and a week at most', async () => {
     const { letIn, store, ask } = await openPortal()
     const lifetime = async (input: Record<string, unknown>) => {
       const found = await store.findAppToken(hashApiKey((await letIn(input)).token))

@@ -12,7 +12,7 @@ async function openWithApp() {
   return api
 }
 
-test('a schedule is made with its payload byte for byte, and told with when it will run', async () => {
+test('a schedule keeps its payload byte for byte, and its answer has the next runs', async () => {
   const { ask, store } = await openWithApp()
   const head = JSON.stringify({ ...plain, uid: 'daily', channels: ['c'], tags: ['t'], metadata: { team: 'x' } })
   const made = await ask(

@@ -212,7 +212,7 @@ describe('a forged request', () => {
     }
   })
 
-  test('of a proxy that names another host is told apart by publicUrl', async () => {
+  test('of a proxy that names another host is recognized by publicUrl', async () => {
     const headers = { host: 'upstream:80', origin: 'https://hooks.example.com', 'sec-fetch-site': '' }
     const { signIn } = await open({ publicUrl: 'https://hooks.example.com' })
     const { as } = await signIn(adminKey, headers)

@@ -88,7 +88,7 @@ describe('an endpoint with a filter', () => {
 })
 
 describe('an endpoint with a shape', () => {
-  test('gets its own form of each payload, fixed when it is accepted, and nobody else does', async () => {
+  test('gets its own form of each payload, fixed when the message is accepted, and no other endpoint gets it', async () => {
     const { ask, make, waiting, send } = await withApplication()
     const plain = await make({})
     const [first, second] = [await make({ shape, region: 'eu' }), await make({ shape, region: 'eu' })]
@@ -241,7 +241,7 @@ describe('an endpoint whose signature is stored', () => {
 })
 
 describe('regions', () => {
-  test('are made with a secret of their own or a given one, listed by name, and deleted when nobody is in them', async () => {
+  test('are made with a secret of their own or a given one, listed by name, and deleted when they have no endpoint', async () => {
     const { ask, make } = await withApplication()
     const made = await ask('POST', '/app/a/region', { name: 'us' })
     assert.equal(made.status, 201)

@@ -38,7 +38,7 @@ describe("Svix's SDK with portal access", () => {
     await assert.rejects(two.endpoint.list('a'), refused)
   })
 
-  test('with a wrong key is told so', async (t) => {
+  test('with a wrong key gets 401', async (t) => {
     const { serverUrl } = await openSvixWorld(t)
     await assert.rejects(
       new Svix('wrong', { serverUrl }).application.list(),

@@ -40,7 +40,7 @@ async function scene(): Promise<Scene> {
 }
 
 describe('why', () => {
-  test('an endpoint waits is told with what waits, and since when', async () => {
+  test('an endpoint waits comes with its waiting deliveries, and since when they wait', async () => {
     const s = await scene()
     const before = Date.now()
     await s.publish('a', 3)
@@ -63,7 +63,7 @@ describe('why', () => {
     assert.equal((await s.why('a/endpoint/four/why')).status, 404)
   })
 
-  test('an application waits is told for each endpoint that something waits for, the worst first', async () => {
+  test('an application waits lists its endpoints with waiting deliveries, the worst first', async () => {
     const s = await scene()
     assert.deepEqual((await s.why('a/why')).json.data, [])
     await s.publish('a', 2)
@@ -196,7 +196,7 @@ describe('why', () => {
     )
   })
 
-  test("a lane and its deliveries are told by its owner's word when it gives one", async () => {
+  test('a lane and its deliveries are shown as the worker reports them', async () => {
     const s = await scene()
     const id = await s.publish('a', 2)
     const worker = await s.store.join({ leaseMs: 60_000, description: 'test' })
@@ -229,7 +229,7 @@ describe('why', () => {
     assert.ok(application.data.every(({ isLive }: { isLive: boolean }) => isLive))
   })
 
-  test('an owner that does not answer is named, and what is stored is told', async () => {
+  test('a worker that does not answer is named, and the stored state is shown', async () => {
     const s = await scene()
     await s.publish('a')
     const worker = await s.store.join({ leaseMs: 60_000, description: 'host 7, pid 12' })

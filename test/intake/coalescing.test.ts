@@ -51,7 +51,7 @@ describe('the key of deliveries that coalesce', () => {
     assert.ok(of({ key: null, windowMs: 1 }))
   })
 
-  test('is told apart by endpoints that look in different places', () => {
+  test('differs for endpoints that look in different places', () => {
     const of = coalescing({ eventType: 'a', delayMs: 0 }, Buffer.from('{"id":"x","user":"x"}'))
     assert.notEqual(of({ key: '/id', windowMs: 1 })?.key, of({ key: '/user', windowMs: 1 })?.key)
     assert.equal(of({ key: '/id', windowMs: 1 })?.key, of({ key: '/id', windowMs: 2 })?.key)

@@ -263,7 +263,7 @@ describe('a refused publish', () => {
 describe('a request with a key of its own', () => {
   const request = { hash: 'request-1', fingerprint: 'body', ttlMs: 60_000 }
 
-  test('is told that it is being carried out while it is, and answered the same afterwards', async () => {
+  test('is refused while the first is under way, and gets the same answer afterwards', async () => {
     const world = await createWorld()
     await world.publish()
     const held = door()
@@ -303,7 +303,7 @@ describe('publishing together', () => {
     body: Buffer.from('x'),
   })
 
-  test('matches anew when the endpoints changed, and stores all of it', async () => {
+  test('matches again when the endpoints changed, and stores all of it', async () => {
     const world = await createWorld()
     await world.publisher.publishTogether('acme', [item()])
     await world.addEndpoint()

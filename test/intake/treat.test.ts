@@ -41,7 +41,7 @@ const withoutId = { ...none, drop: ['/id'] }
 const pseudonymous = { ...none, pseudonymize: ['/id'] }
 
 describe('a message', () => {
-  test('is treated like any other where nobody wants anything', () => {
+  test('is stored as it is where no endpoint has a filter or a shape', () => {
     assert.equal(prepareTreatments(subscribed(null, null)), undefined)
     const { endpoints, special, variants } = treated([null, { adaptive: false }, { circuit: 'off' }])
     assert.deepEqual([endpoints, special, variants], [[1, 2, 3], undefined, undefined])
@@ -102,7 +102,7 @@ describe('a message', () => {
     assert.deepEqual(unopened.special, [{ endpoint: 1, drop: 'unshapable' }])
   })
 
-  test('has a thousand forms at most; whoever is beyond gets its own when it is sent', () => {
+  test('has a thousand stored forms at most; every further endpoint gets its form when it is sent', () => {
     const many = Array.from({ length: 1100 }, () => ({ shape: pseudonymous, regionSecret: 'r' }))
     const { endpoints, special, variants } = treated([...many, { shape: withoutId }])
     assert.deepEqual([endpoints.length, special?.length, variants?.length], [1101, 1000, 1000])

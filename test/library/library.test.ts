@@ -97,7 +97,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await assert.rejects(sluice.endpoints.openCircuit('acme', 'other'), { code: 'not_found' })
     })
 
-    test('the head of a line is tried anew or skipped, and what was skipped is a dead letter to replay', async (t) => {
+    test('the first delivery of an ordered lane is retried or skipped, and a skipped one is a dead letter to replay', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
       const sluice = await embed(t, place)
@@ -239,7 +239,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(await pendingCount(place), 2)
     })
 
-    test('why something waits is told for an application, an endpoint and a delivery', async (t) => {
+    test('explain() says why an application, an endpoint and a delivery wait', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
       receiver.behave('/hook', () => ({ status: 429, headers: { 'retry-after': '120' } }))

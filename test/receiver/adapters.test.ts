@@ -180,7 +180,7 @@ describe('a parser that ran before the receiver', () => {
 })
 
 for (const name of ['node:http', 'fetch']) {
-  test(`${name}: a sender that hangs up in the middle harms nobody and fills no log`, async (t) => {
+  test(`${name}: a sender that hangs up in the middle harms no other request and fills no log`, async (t) => {
     const cut = Promise.withResolvers<number>()
     const watched: Serve = (t, receiver) => {
       const answer = async (asking: Promise<Response>) => {

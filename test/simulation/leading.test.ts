@@ -6,7 +6,7 @@ import { type LeadingPlant, LeadingWorld } from './leading-world.ts'
 const seeds = 40
 
 for (let seed = 1; seed <= seeds; seed++) {
-  test(`every tick is published once, whoever leads and dies (seed ${seed})`, () => new LeadingWorld(seed).run())
+  test(`every tick is published once while leaders die (seed ${seed})`, () => new LeadingWorld(seed).run())
 }
 
 /** Bugs that schedulers have had, each put in on purpose. */

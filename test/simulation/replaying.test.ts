@@ -6,7 +6,7 @@ import { type ReplayingPlant, ReplayingWorld } from './replaying-world.ts'
 const seeds = 60
 
 for (let seed = 1; seed <= seeds; seed++) {
-  test(`dead letters are replayed once, at their pace, whoever dies and pauses (seed ${seed})`, () =>
+  test(`dead letters are replayed once, at their pace, while workers die and pause (seed ${seed})`, () =>
     new ReplayingWorld(seed).run())
 }
 

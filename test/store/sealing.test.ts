@@ -187,7 +187,7 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       assert.deepEqual((await store.findSchedule(app.key, id))?.headers, { a: 'b' })
     })
 
-    test('a new first key seals everything anew, and then the old one is not needed', async (t) => {
+    test('a new first key seals every secret again, and then the old key is not needed', async (t) => {
       const place = await openPlace(t)
       const first = await place.open([old])
       const { app, endpoint } = await addEndpoint(first)

@@ -18,7 +18,7 @@ test('a header Sluice or the protocol decides cannot be set, however it is writt
   }
 })
 
-test('a name or value that would break the request is told', () => {
+test('a name or value that would break the request is named', () => {
   for (const name of ['', 'a b', 'a:b', 'a\r\nb', 'ä', 'a'.repeat(257), '__proto__', 'a/b', 'a(b)', 'a@b'])
     assert.ok(checkHeader(name, 'x'), name)
   for (const value of ['a\r\nb: c', 'a\nb', 'a\rb', 'a\0b', 'a\x7f', '\u0100', '\u{1f600}', 'a'.repeat(4097)]) {

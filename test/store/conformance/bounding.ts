@@ -4,7 +4,7 @@ import type { RestingEnd } from '../../../src/store/delivering.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 export function bounding(open: Open): void {
-  test('lanes that nobody owns and in which something waits are found a page at a time, with their heads', async (t) => {
+  test('lanes without a worker in which deliveries wait are found a page at a time, with their first deliveries', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const flow = { maxWaiting: 7, overflow: 'drop_oldest', maxAgeMs: 60_000 } as const
@@ -106,7 +106,7 @@ export function bounding(open: Open): void {
     assert.deepEqual(await world.store.endResting([]), [])
   })
 
-  test('a lane whose owner died is ended by nobody but its next owner, or while it has none', async (t) => {
+  test('deliveries of a lane whose worker died are ended by its next worker alone, or while it has none', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const endpoint = await world.endpoint(app)
@@ -120,7 +120,7 @@ export function bounding(open: Open): void {
     assert.deepEqual(await world.store.counts(), { pending: 0, dead: 1, messages: 1, attempts: 0 })
   })
 
-  test('a message past its time is found wherever nobody owns the lane, in pages that end', async (t) => {
+  test('an expired message is found in every lane without a worker, in pages that end', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const resting = [await world.endpoint(app, { paused: true }), await world.endpoint(app, { paused: true })]

@@ -246,7 +246,7 @@ export function coalescing(open: Open): void {
     assert.equal((await world.store.counts()).pending, 3)
   })
 
-  test("a transaction of somebody else's coalesces nothing, because it may stay open for long", async (t) => {
+  test('a transaction of the caller coalesces nothing, because it may stay open for long', async (t) => {
     const world = await begin(t, open)
     const app = await world.application('acme')
     const endpoint = await world.endpoint(app)

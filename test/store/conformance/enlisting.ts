@@ -35,7 +35,7 @@ export function enlisting(open: Open): void {
     assert.equal((await world.head(lane.endpoint)).message, enlisted.published.key)
   })
 
-  test('a commit that nobody announces is found all the same', async (t) => {
+  test('a commit without an announcement is found', async (t) => {
     const { world, app, foreign } = await setUp(t, open)
     await foreign.run('begin')
     await publishWithin(world, foreign, app.id)

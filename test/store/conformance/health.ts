@@ -17,7 +17,7 @@ async function resting(world: World): Promise<{ endpoint: Endpoint; worker: numb
 }
 
 export function health(open: Open): void {
-  test('how a receiver does is kept as it was last told, with how long ago that was', async (t) => {
+  test('the health of a receiver is kept as last written, with its age', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker } = await world.owningOne(endpoint)
@@ -124,7 +124,7 @@ export function health(open: Open): void {
     assert.equal(lane?.health, null)
   })
 
-  test("whoever claims a lane is told its application's rate, and that it changed", async (t) => {
+  test('a claim of a lane has the rate of its application, and a change of it is signalled', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const app = await store.createApplication({ name: 'Slow', uid: null, throttleRate: 5, metadata: {} })

@@ -159,7 +159,7 @@ export function idempotency(open: Open): void {
     assert.equal((await world.store.counts()).messages, 3)
   })
 
-  test('messages published together tell their endpoints; refused ones tell nobody', async (t) => {
+  test('messages published together signal their endpoints; refused ones signal none', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const rows: unknown[] = []

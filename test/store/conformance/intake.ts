@@ -122,7 +122,7 @@ export function intake(open: Open): void {
     assert.equal((await world.store.counts()).pending, 2)
   })
 
-  test('a message that nobody subscribed to is kept all the same', async (t) => {
+  test('a message without a subscribed endpoint is stored', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const { id } = await world.publish([], { app: app.key })
@@ -234,7 +234,7 @@ export function intake(open: Open): void {
     assert.equal(rows.length, 1)
   })
 
-  test('messages that were just stored are told to whoever can do without reading them, exactly as they would be read', async (t) => {
+  test('stored messages are handed to the worker of their lane exactly as it would read them', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const [first, second] = [await world.endpoint(app), await world.endpoint(app)]

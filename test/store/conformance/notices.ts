@@ -76,7 +76,7 @@ export function notices(open: Open): void {
     assert.equal(items[0]?.after, '{"failures":3}')
   })
 
-  test('disabling tells since when the endpoint failed, and is told once', async (t) => {
+  test('the notice of a disabled endpoint says since when it failed, and is sent once', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const endpoint = await world.endpoint(await world.application())
@@ -152,7 +152,7 @@ export function notices(open: Open): void {
     )
   })
 
-  test('changes of endpoints are told of where somebody listens, and only then', async (t) => {
+  test('a change of an endpoint makes a notice while an operational webhook exists, and only then', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const app = await world.application('acme')

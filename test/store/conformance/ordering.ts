@@ -119,7 +119,7 @@ export function ordering(open: Open): void {
     assert.deepEqual((await messages(world, endpoint)).slice(1), [...keys, ...batch])
   })
 
-  test('retrying the head lets it go at once, its attempts and its age counted anew', async (t) => {
+  test('retrying the first delivery sends it at once, and its attempts and age start from 0', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
@@ -137,7 +137,7 @@ export function ordering(open: Open): void {
     assert.deepEqual(await world.store.commandFront(endpoint.key, null, 'retry'), { state: 'none' })
   })
 
-  test('an attempt that was under way when its delivery was to be tried anew counts among those before', async (t) => {
+  test('an attempt under way when its delivery is retried by command counts among the attempts before', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)

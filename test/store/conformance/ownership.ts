@@ -15,7 +15,7 @@ export function ownership(open: Open): void {
     assert.equal((await world.store.renew(first, longMs)).workers, 1)
   })
 
-  test('the lanes to share are those that somebody owns and those that are due', async (t) => {
+  test('the lanes to share are those that a worker owns and those that are due', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const [owned, due, idle] = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
@@ -83,7 +83,7 @@ export function ownership(open: Open): void {
     await world.assertNothingToClaim(other)
   })
 
-  test('a lapsed worker that nobody has declared dead may go on', async (t) => {
+  test('a lapsed worker may continue until another worker declares it dead', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint, shortMs)

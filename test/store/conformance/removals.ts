@@ -21,7 +21,7 @@ async function waiting({ store }: World): Promise<number> {
 }
 
 export function removals(open: Open): void {
-  test('a deleted endpoint is found by nobody, and its uid is free', async (t) => {
+  test('no query finds a deleted endpoint, and its uid is free', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const app = await world.application()
@@ -105,7 +105,7 @@ export function removals(open: Open): void {
     assert.equal((await world.store.counts()).attempts, 1)
   })
 
-  test("a lane owned while its endpoint is deleted is stopped, and nobody's once it is released", async (t) => {
+  test('a lane owned while its endpoint is deleted is stopped, and has no owner once it is released', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const secrets = [{ secret: 'whsec_bmV3', expiresAt: null }]
@@ -133,7 +133,7 @@ export function removals(open: Open): void {
     assert.deepEqual(signalled, [[first], others])
   })
 
-  test('a deleted application is found by nobody, takes nothing, and its uid is free', async (t) => {
+  test('no query finds a deleted application, it accepts nothing, and its uid is free', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const app = await world.application('acme')

@@ -4,7 +4,7 @@ import { replay, timed } from '../../../src/domain/delivery.ts'
 import { begin, longMs, type Open } from './harness.ts'
 
 export function replaying(open: Open): void {
-  test('a dead letter that is replayed is queued anew and ceases to be one', async (t) => {
+  test('a replayed dead letter is queued again and is a dead letter no longer', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
@@ -101,7 +101,7 @@ export function replaying(open: Open): void {
     await world.claim(worker, 2)
   })
 
-  test('replaying wakes a lane that nobody owns, and tells the watcher', async (t) => {
+  test('replaying wakes a lane without a worker, and notifies the watcher', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)

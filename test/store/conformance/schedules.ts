@@ -59,7 +59,7 @@ export function schedules(open: Open): void {
     assert.deepEqual([all.items.map((item) => item.app), all.done], [[other.key, app.key, app.key], false])
   })
 
-  test('another timing and the end of a pause begin anew; nothing else does', async (t) => {
+  test('another timing and the end of a pause start a schedule from now; other changes do not', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const { key } = await world.application()
@@ -98,7 +98,7 @@ export function schedules(open: Open): void {
     await assert.rejects(store.createSchedule(app.key, plainSchedule), (error: AppError) => error.code === 'not_found')
   })
 
-  test('due schedules are told with the time, the longest waiting first, and when the next one is due', async (t) => {
+  test('due schedules are listed with the time, the longest waiting first, and when the next one is due', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const app = await world.application()

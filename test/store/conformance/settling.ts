@@ -179,7 +179,7 @@ export function settling(open: Open): void {
     assert.equal(await world.settle(worker, good, other), 'settled')
   })
 
-  test('a large batch of mixed verdicts is settled row by row as told', async (t) => {
+  test('a large batch of mixed verdicts settles each row by its own verdict', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const worker = await world.join()

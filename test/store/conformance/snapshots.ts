@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { assertRemaining, begin, noEffects, type Open, type World } from './harness.ts'
 
 export function snapshots(open: Open): void {
-  test('a question reaches whoever watches, and its answer whoever asked', async (t) => {
+  test('a question reaches the watcher, and its answer the caller that asked', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker } = await world.owningOne(endpoint)

@@ -130,7 +130,7 @@ export function tasks(open: Open): void {
     assert.equal((await store.counts()).pending, 0)
   })
 
-  test("a task that rests is nobody's until it has rested, also when its clock is set back", (t) =>
+  test('no worker takes a resting task before its rest ends, also when the clock is set back', (t) =>
     inTime(t, open, async (world, ms) => {
       const { store } = world
       await store.createTask({ app: null, work, data: {} })
@@ -145,7 +145,7 @@ export function tasks(open: Open): void {
       await take(world, longMs)
     }))
 
-  test("a task that is paused is nobody's until it is resumed, and goes on where it was", async (t) => {
+  test('no worker takes a paused task before it is resumed, and then it continues where it was', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const { id } = await store.createTask({ app: null, work, data: {} })

@@ -68,7 +68,7 @@ test('a transaction with a snapshot publishes to the endpoints it sees', async (
   assert.deepEqual(message?.endpoints, [endpoint.key])
 })
 
-test('an endpoint that changes in the middle of the transaction is matched anew', async (t) => {
+test('an endpoint that changes in the middle of the transaction is matched again', async (t) => {
   const { store, client, world, app } = await open(t)
   let changes = 0
   const match: Match = (application, subscriptions) => {

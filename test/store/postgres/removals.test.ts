@@ -28,7 +28,7 @@ test('rows that a publish commits behind a deletion are cancelled, too, and then
   assert.deepEqual(await left(), { removals: 0, lanes: 0, pending: 0 })
 })
 
-test('a lane that somebody still owns is kept until it is released', async (t) => {
+test('a lane that a worker still owns is kept until it is released', async (t) => {
   const harness = await openPostgresHarness()
   t.after(() => harness.close())
   const world = new World(harness)

@@ -154,7 +154,7 @@ test('partitions that a crash left between detaching and dropping are dropped', 
   assert.deepEqual(await daysOf(world), before)
 })
 
-test('trouble with the store is told', async (t) => {
+test('trouble with the store is reported', async (t) => {
   const { store } = await beginWithUrl(t)
   await store.close()
   await assert.rejects(store.retain(limits), StoreTrouble)

@@ -86,7 +86,7 @@ test('another process hears of publishes and changes; the process itself is info
   assert.equal(near.heard.filter(([kind]) => kind === 'rows').length, 1)
 })
 
-test('the owner of a lane in another process is told of rows, and a lane owned here costs no notification', async (t) => {
+test('a notification tells the worker of another process about rows, and a lane owned here costs none', async (t) => {
   const url = await newDatabase()
   const [here, there] = [await openStore(t, url), await openStore(t, url)]
   const endpoint = await newEndpoint(here)

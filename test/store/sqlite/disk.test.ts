@@ -61,7 +61,7 @@ async function openFile(t: TestContext, clock: Clock = systemClock) {
   return { db, path, connection, disk, logged, synchronous, addApplication }
 }
 
-test('a publish is answered, and told to those who send, when the disk has it and not before', async (t) => {
+test('a publish is answered, and reported to the engine, when the disk has it and not before', async (t) => {
   const { connection, disk, synchronous, addApplication } = await openFile(t)
   const { key: app } = addApplication()
   const told: string[] = []
@@ -138,7 +138,7 @@ test('rows whose publish still waits for the disk are not handed to those who se
   assert.equal(page?.rows.length, 1)
 })
 
-test('after the disk has failed, the log is written anew before anything else is committed', async (t) => {
+test('after the disk has failed, the log is written again before the next commit', async (t) => {
   const { db, path, connection, disk, addApplication } = await openFile(t)
   const failing = connection.onDisk()
   await disk.begun(1)

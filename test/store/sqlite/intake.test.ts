@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { World } from '../conformance/harness.ts'
 import { openSqliteHarness } from '../sqlite-harness.ts'
 
-test('publishing to a lane that somebody owns writes no lane and signals none', async (t) => {
+test('publishing to a lane that a worker owns writes no lane and signals none', async (t) => {
   const harness = await openSqliteHarness()
   t.after(() => harness.close())
   const world = new World(harness)

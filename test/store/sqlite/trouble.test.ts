@@ -102,7 +102,7 @@ test('a mistake of our own is not trouble: retrying would not help', async () =>
   assert.equal(asTrouble(other), other)
 })
 
-test('a key that another process took is made anew', async () => {
+test('a key that another process took is made again', async () => {
   // Two makers with one number, one instant and one starting point hand out the same keys.
   const clock = new VirtualClock()
   const db = new DatabaseSync(':memory:')
