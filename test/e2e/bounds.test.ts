@@ -41,7 +41,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await ledger.subscribe(client, receiver, 'acme', '/new', { ...slow, maxWaiting: 30, overflow: 'drop_new' })
     await ledger.subscribe(client, receiver, 'acme', '/aged', { ...slow, maxAgeSeconds: 2 })
     await ledger.subscribe(client, receiver, 'acme', '/off', { disabled: true, whileDisabled: 'drop' })
-    await ledger.publishAll(client, 'acme', 300)
+    await ledger.publishAll(client, 'acme', 150)
 
     // The worker that delivers dies in the middle of it, and another continues.
     await receiver.until('some arrived', () => receiver.at('/oldest').length > 10)
@@ -51,7 +51,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const before = client
     atEnd(t, () => before.close())
     client = new Client(server.api)
-    await ledger.publishAll(client, 'acme', 100)
+    await ledger.publishAll(client, 'acme', 50)
 
     await eventually('nothing waits', async () => {
       const paths = ['/oldest', '/new', '/aged', '/off']
@@ -59,7 +59,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       return waiting.every((count) => count === 0)
     })
     const accepted = ledger.entries.filter(({ outcome }) => outcome.state === 'accepted').length
-    assert.equal(accepted, 400)
+    assert.equal(accepted, 200)
     for (const [path, reason] of [
       ['/oldest', 'overflow'],
       ['/new', 'overflow'],

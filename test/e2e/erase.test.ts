@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { describe, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { dialects } from '../attack/attack.ts'
 import { atEnd } from './at-end.ts'
 import { eventually } from './eventually.ts'
@@ -62,10 +62,14 @@ async function assertGoneFromPostgres(t: TestContext, place: Place): Promise<voi
   assert.equal(around(/canary|parrot/, (await relationFilesOf(place)) as string), undefined)
 }
 
-async function open(t: TestContext, dialect: Place['dialect']) {
-  const place = await openPlace(t, dialect)
+interface Open {
+  readonly place: Place
+  readonly server: Program
+}
+
+/** An application of its own on the server, with a receiver, and ways to ask about both. */
+async function begin(t: TestContext, { place, server }: Open, app: string) {
   const receiver = await listen(t)
-  const server = await Program.start(t, 'serve', place.store)
   const ask = async (method: string, path: string, body?: unknown) => {
     const answer = await fetch(`${server.api}${path}`, {
       method,
@@ -80,17 +84,17 @@ async function open(t: TestContext, dialect: Place['dialect']) {
     // biome-ignore lint/suspicious/noExplicitAny: an answer is any JSON.
     return (text === '' ? undefined : path.endsWith('/export') ? text : JSON.parse(text)) as any
   }
-  await ask('POST', '/app', { name: 'A', uid: 'a', subjectPointers: ['/user/mail'] })
+  await ask('POST', '/app', { name: 'A', uid: app, subjectPointers: ['/user/mail'] })
   const publish = async (mail: string, length = 20) => {
     const payload = { user: { mail }, text: 'x'.repeat(length) }
     const about = mail.replaceAll(/[^a-z]/g, '-')
     const more = { eventId: `${about}-${length}`, tags: [about], channels: [about], headers: { 'x-about': about } }
-    return (await ask('POST', '/app/a/msg', { eventType: 'x', payload, orderingKey: about, ...more })).id as string
+    return (await ask('POST', `/app/${app}/msg`, { eventType: 'x', payload, orderingKey: about, ...more })).id as string
   }
   const ended = async (id: string) => {
     let erasure: Record<string, never> | undefined
     await eventually('the erasure ends', async () => {
-      erasure = await ask('GET', `/app/a/erasure/${id}`)
+      erasure = await ask('GET', `/app/${app}/erasure/${id}`)
       return erasure?.state !== 'running'
     })
     assert.equal(erasure?.state, 'finished', JSON.stringify(erasure))
@@ -101,104 +105,106 @@ async function open(t: TestContext, dialect: Place['dialect']) {
 }
 
 for (const dialect of dialects) {
-  describe(`erasing a person on ${dialect}`, () => {
-    test('nothing of the person is left in the database or in its files, wherever a receiver echoed it', async (t) => {
-      const { place, receiver, server, ask, publish, ended } = await open(t, dialect)
-      const retry = { waits: { kind: 'list', ms: [0, 1] } }
-      await ask('POST', '/app/a/endpoint', { uid: 'echo', url: `${receiver.url}/echo`, retry })
-      await ask('POST', '/app/a/endpoint', {
-        uid: 'shaped',
-        url: `${receiver.url}/echo`,
-        order: 'key',
-        shape: { drop: ['/text'] },
-        signature: 'stored',
-        retry,
-      })
-      const long = { waits: { kind: 'list', ms: [3_600_000] } }
-      await ask('POST', '/app/a/endpoint', { uid: 'held', url: `${receiver.url}/held`, retry: long })
-      for (const length of lengths) await publish(person, length)
-      const other = await publish('bob@example.com')
-      const count = lengths.length + 1
-      await eventually('all but those held are dead letters', async () => {
-        const [row] = await place.query('select count(*) as n from dead')
-        return Number(row?.n) === 2 * count && receiver.held.length === count
-      })
-      assert.match(await rowsOf(place), /canary/, 'the search finds the person while it is there')
-      assert.match(await rowsOf(place), /parrot/)
-      if (dialect === 'postgres') {
-        // As the server does by itself, when enough rows have changed.
-        await place.query('analyze')
-        assert.match(await statisticsOf(place), hexOrText, 'the planner keeps a sample of payloads')
-      }
+  test(`erasing a person on ${dialect}`, async (t) => {
+    const place = await openPlace(t, dialect)
+    const opened = { place, server: await Program.start(t, 'serve', place.store) }
+    await t.test(
+      'nothing of the person is left in the database or in its files, wherever a receiver echoed it',
+      async (each) => {
+        const { receiver, ask, publish, ended } = await begin(each, opened, 'gone')
+        const retry = { waits: { kind: 'list', ms: [0, 1] } }
+        await ask('POST', '/app/gone/endpoint', { uid: 'echo', url: `${receiver.url}/echo`, retry })
+        await ask('POST', '/app/gone/endpoint', {
+          uid: 'shaped',
+          url: `${receiver.url}/echo`,
+          order: 'key',
+          shape: { drop: ['/text'] },
+          signature: 'stored',
+          retry,
+        })
+        const long = { waits: { kind: 'list', ms: [3_600_000] } }
+        await ask('POST', '/app/gone/endpoint', { uid: 'held', url: `${receiver.url}/held`, retry: long })
+        for (const length of lengths) await publish(person, length)
+        const other = await publish('bob@example.com')
+        const count = lengths.length + 1
+        await eventually('all but those held are dead letters', async () => {
+          const [row] = await place.query('select count(*) as n from dead')
+          return Number(row?.n) === 2 * count && receiver.held.length === count
+        })
+        assert.match(await rowsOf(place), /canary/, 'the search finds the person while it is there')
+        assert.match(await rowsOf(place), /parrot/)
+        if (dialect === 'postgres') {
+          // As the server does by itself, when enough rows have changed.
+          await place.query('analyze')
+          assert.match(await statisticsOf(place), hexOrText, 'the planner keeps a sample of payloads')
+        }
 
-      const lines = String(await ask('POST', '/app/a/subject/export', { subject: person }))
-        .trim()
-        .split('\n')
-      const types = lines.map((line) => JSON.parse(line)).map(({ type }) => type)
-      assert.equal(types.filter((type) => type === 'message').length, lengths.length)
-      assert.equal(types.filter((type) => type === 'dead_letter').length, 2 * lengths.length)
-      assert.ok(types.filter((type) => type === 'attempt').length >= 4 * lengths.length)
-      assert.equal(types.at(-1), 'end')
-      assert.doesNotMatch(lines.join(), /bob/)
+        const lines = String(await ask('POST', '/app/gone/subject/export', { subject: person }))
+          .trim()
+          .split('\n')
+        const types = lines.map((line) => JSON.parse(line)).map(({ type }) => type)
+        assert.equal(types.filter((type) => type === 'message').length, lengths.length)
+        assert.equal(types.filter((type) => type === 'dead_letter').length, 2 * lengths.length)
+        assert.ok(types.filter((type) => type === 'attempt').length >= 4 * lengths.length)
+        assert.equal(types.at(-1), 'end')
+        assert.doesNotMatch(lines.join(), /bob/)
 
-      const { id } = await ask('POST', '/app/a/subject/erase', { subject: person })
-      const { report } = await ended(id)
-      assert.equal(report.erased.messages, lengths.length)
-      // Attempts that were under way end now, and their receiver echoes the payload.
-      for (const release of receiver.held) release()
-      await eventually('the attempts under way are recorded', async () => {
-        const { data } = await ask('GET', '/app/a/attempt/endpoint/held')
-        return data.length === count
-      })
-      assert.equal(around(/canary|parrot/, await rowsOf(place)), undefined)
-      await eventually('the file and its log are wiped', () => !/canary/.test(filesOf(place)))
-      const bob = await ask('GET', `/app/a/msg/${other}`)
-      assert.equal(bob.payload.user.mail, 'bob@example.com')
-      if (dialect === 'postgres') await assertGoneFromPostgres(t, place)
-      server.terminate()
-      await server.exited
-      assert.equal(around(/canary/, filesOf(place)), undefined)
-    })
+        const { id } = await ask('POST', '/app/gone/subject/erase', { subject: person })
+        const { report } = await ended(id)
+        assert.equal(report.erased.messages, lengths.length)
+        // Attempts that were under way end now, and their receiver echoes the payload.
+        for (const release of receiver.held) release()
+        await eventually('the attempts under way are recorded', async () => {
+          const { data } = await ask('GET', '/app/gone/attempt/endpoint/held')
+          return data.length === count
+        })
+        assert.equal(around(/canary|parrot/, await rowsOf(place)), undefined)
+        await eventually('the file and its log are wiped', () => !/canary/.test(filesOf(place)))
+        const bob = await ask('GET', `/app/gone/msg/${other}`)
+        assert.equal(bob.payload.user.mail, 'bob@example.com')
+        if (dialect === 'postgres') await assertGoneFromPostgres(each, place)
+      },
+    )
 
-    test('deliveries that wait go out without the person, the same bytes each time, and in flight is in flight', async (t) => {
-      const { place, receiver, server, ask, publish, ended } = await open(t, dialect)
-      const retry = { waits: { kind: 'list', ms: [1, 1, 1] } }
-      await ask('POST', '/app/a/endpoint', { uid: 'paused', url: `${receiver.url}/paused`, retry })
-      await ask('POST', '/app/a/endpoint/paused/pause')
-      await ask('POST', '/app/a/endpoint', { uid: 'held', url: `${receiver.url}/held`, retry })
-      const message = await publish(person)
-      await eventually('one attempt is under way', () => receiver.held.length === 1)
-      const { id } = await ask('POST', '/app/a/subject/erase', { subject: person, waiting: 'deliver-without' })
-      const { report } = await ended(id)
-      assert.deepEqual([report.erased.rewritten, report.erased.without], [1, 2])
+    await t.test(
+      'deliveries that wait go out without the person, the same bytes each time, and in flight is in flight',
+      async (each) => {
+        const { receiver, ask, publish, ended } = await begin(each, opened, 'waiting')
+        const retry = { waits: { kind: 'list', ms: [1, 1, 1] } }
+        await ask('POST', '/app/waiting/endpoint', { uid: 'paused', url: `${receiver.url}/paused`, retry })
+        await ask('POST', '/app/waiting/endpoint/paused/pause')
+        await ask('POST', '/app/waiting/endpoint', { uid: 'held', url: `${receiver.url}/held`, retry })
+        const message = await publish(person)
+        await eventually('one attempt is under way', () => receiver.held.length === 1)
+        const { id } = await ask('POST', '/app/waiting/subject/erase', { subject: person, waiting: 'deliver-without' })
+        const { report } = await ended(id)
+        assert.deepEqual([report.erased.rewritten, report.erased.without], [1, 2])
 
-      receiver.held[0]?.()
-      await ask('POST', '/app/a/endpoint/paused/resume')
-      const gotAt = (path: string) => receiver.got.filter((each) => each.path === path).map(({ body }) => body)
-      await eventually('the paused endpoint got all its attempts', () => gotAt('/paused').length === 4)
-      await eventually('the held endpoint gets its retry', () => {
-        for (const release of receiver.held.slice(1)) release()
-        return gotAt('/held').length === 4
-      })
-      const [inFlight, ...later] = gotAt('/held')
-      assert.match(inFlight ?? '', /canary/, 'what was on the socket is out')
-      for (const body of [...later, ...gotAt('/paused')]) {
-        assert.equal(body, `{"user":{"mail":"[erased]"},"text":"${'x'.repeat(20)}"}`)
-      }
-      assert.deepEqual(new Set(receiver.got.map(({ id }) => id)), new Set([message]), 'each carries the same id')
-      await eventually('both are dead letters', async () => (await ask('GET', '/app/a/dead')).data.length === 2)
-      assert.equal(around(/canary|parrot/, await rowsOf(place)), undefined)
-      server.terminate()
-      await server.exited
-      assert.equal(around(/canary/, filesOf(place)), undefined)
-    })
+        receiver.held[0]?.()
+        await ask('POST', '/app/waiting/endpoint/paused/resume')
+        const gotAt = (path: string) => receiver.got.filter((each) => each.path === path).map(({ body }) => body)
+        await eventually('the paused endpoint got all its attempts', () => gotAt('/paused').length === 4)
+        await eventually('the held endpoint gets its retry', () => {
+          for (const release of receiver.held.slice(1)) release()
+          return gotAt('/held').length === 4
+        })
+        const [inFlight, ...later] = gotAt('/held')
+        assert.match(inFlight ?? '', /canary/, 'what was on the socket is out')
+        for (const body of [...later, ...gotAt('/paused')]) {
+          assert.equal(body, `{"user":{"mail":"[erased]"},"text":"${'x'.repeat(20)}"}`)
+        }
+        assert.deepEqual(new Set(receiver.got.map(({ id }) => id)), new Set([message]), 'each carries the same id')
+        await eventually('both are dead letters', async () => (await ask('GET', '/app/waiting/dead')).data.length === 2)
+        assert.equal(around(/canary|parrot/, await rowsOf(place)), undefined)
+      },
+    )
 
-    test('an erasure goes on where it was when its server is killed', async (t) => {
-      const { place, receiver, server, ask, publish } = await open(t, dialect)
-      await ask('POST', '/app/a/endpoint', { uid: 'paused', url: `${receiver.url}/paused` })
-      await ask('POST', '/app/a/endpoint/paused/pause')
+    await t.test('an erasure goes on where it was when its server is killed', async (each) => {
+      const { receiver, server, ask, publish } = await begin(each, opened, 'killed')
+      await ask('POST', '/app/killed/endpoint', { uid: 'paused', url: `${receiver.url}/paused` })
+      await ask('POST', '/app/killed/endpoint/paused/pause')
       for (let i = 0; i < 60; i++) await publish(person, i)
-      const { id } = await ask('POST', '/app/a/subject/erase', { subject: person })
+      const { id } = await ask('POST', '/app/killed/subject/erase', { subject: person })
       await eventually('it has begun', async () => {
         const [row] = await place.query('select count(*) as n from message where expunged_at is not null')
         return Number(row?.n) > 0
@@ -209,12 +215,17 @@ for (const dialect of dialects) {
         const [row] = await place.query(`select status from task where id = '${id}'`)
         return row?.status === 'finished'
       })
-      const answer = await fetch(`${next.api}/app/a/erasure/${id}`, { headers: { authorization: `Bearer ${apiKey}` } })
+      const answer = await fetch(`${next.api}/app/killed/erasure/${id}`, {
+        headers: { authorization: `Bearer ${apiKey}` },
+      })
       const { report } = (await answer.json()) as { report: { erased: object } }
       const erased = { messages: 60, rewritten: 0, cancelled: 60, without: 0, attempts: 0, deadLetters: 0, samples: 0 }
       assert.deepEqual(report.erased, erased, 'each message is counted once')
       assert.equal(around(/canary/, await rowsOf(place)), undefined)
       await eventually('the file and its log are wiped', () => !/canary/.test(filesOf(place)))
+      next.terminate()
+      await next.exited
+      assert.equal(around(/canary/, filesOf(place)), undefined)
     })
   })
 }

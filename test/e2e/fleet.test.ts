@@ -17,49 +17,48 @@ const patient = { SLUICE_LEASE: '20s' }
 
 const paths = Array.from({ length: 12 }, (_, i) => `/busy-${i}`)
 
-for (const size of [1, 2, 5]) {
-  test(`${size} processes on one database share the lanes and deliver everything once`, async (t) => {
-    const place = await postgresPlace()
-    const receiver = await Receiver.listen(t)
-    const ledger = new Ledger()
-    for (const path of paths) receiver.behave(path, () => slowly(10))
-    const server = await Program.start(t, 'serve', place.store, patient)
-    const others = Array.from({ length: size - 1 }, () => Program.start(t, 'worker', place.store, patient))
-    const fleet = [server, ...(await Promise.all(others))]
-    const client = new Client(server.api)
-    atEnd(t, () => client.close())
-    await client.createApplication('acme')
-    for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path)
+test('1, 2 and 5 processes on one database share the lanes and deliver everything once', async (t) => {
+  const place = await postgresPlace()
+  const receiver = await Receiver.listen(t)
+  const ledger = new Ledger()
+  for (const path of paths) receiver.behave(path, () => slowly(10))
+  const server = await Program.start(t, 'serve', place.store, patient)
+  const fleet = [server]
+  const client = new Client(server.api)
+  atEnd(t, () => client.close())
+  await client.createApplication('acme')
+  for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path)
 
-    const load = new Load(t, ledger, client, 'acme', 80)
+  const load = new Load(t, ledger, client, 'acme', 200)
+  for (const size of [1, 2, 5]) {
+    const joining = Array.from({ length: size - fleet.length }, () => Program.start(t, 'worker', place.store, patient))
+    fleet.push(...(await Promise.all(joining)))
     await eachDelivers(place, receiver, fleet)
-    // One leaves under load, in good order.
-    const [leaver] = fleet.splice(1, 1)
-    if (leaver) {
-      leaver.terminate()
-      assert.deepEqual(await leaver.exited, { code: 0, signal: null })
-      await eachDelivers(place, receiver, fleet)
-    }
-    await load.stop()
-    assert.equal(ledger.accepted.length, ledger.entries.length)
+  }
+  // One leaves under load, in good order.
+  const [leaver] = fleet.splice(1, 1) as [Program]
+  leaver.terminate()
+  assert.deepEqual(await leaver.exited, { code: 0, signal: null })
+  await eachDelivers(place, receiver, fleet)
+  await load.stop()
+  assert.equal(ledger.accepted.length, ledger.entries.length)
 
-    await ledger.allDelivered(receiver)
-    await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
-    ledger.audit(receiver)
-    assertNoDuplicates(receiver)
-    for (const program of fleet) {
-      assert.ok(program.isRunning)
-      program.terminate()
-    }
-    for (const program of fleet) assert.deepEqual(await program.exited, { code: 0, signal: null })
-    // A worker that leaves in good order leaves nothing behind to be cleaned up.
-    assert.deepEqual(await owners(place), [])
-    assert.deepEqual(await place.query('select id from worker where ended_at is null'), [])
-    const unclean = await place.query('select endpoint from lane where not clean')
-    assert.deepEqual(unclean, [], 'every lane was handed back with its bucket')
-    assert.equal(receiver.arrivals.length, ledger.accepted.length * paths.length)
-  })
-}
+  await ledger.allDelivered(receiver)
+  await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
+  ledger.audit(receiver)
+  assertNoDuplicates(receiver)
+  for (const program of fleet) {
+    assert.ok(program.isRunning)
+    program.terminate()
+  }
+  for (const program of fleet) assert.deepEqual(await program.exited, { code: 0, signal: null })
+  // A worker that leaves in good order leaves nothing behind to be cleaned up.
+  assert.deepEqual(await owners(place), [])
+  assert.deepEqual(await place.query('select id from worker where ended_at is null'), [])
+  const unclean = await place.query('select endpoint from lane where not clean')
+  assert.deepEqual(unclean, [], 'every lane was handed back with its bucket')
+  assert.equal(receiver.arrivals.length, ledger.accepted.length * paths.length)
+})
 
 test('asked to stop a second time, it exits at once and another goes on', async (t) => {
   const place = await postgresPlace()
@@ -114,7 +113,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       })
     }
     await eachRenewed(place, size)
-    await ledger.publishAll(client, 'acme', 40)
+    await ledger.publishAll(client, 'acme', 15)
     await ledger.allDelivered(receiver)
     assert.ok(most <= 7, `${most} attempts were under way at once`)
     assert.ok(most > size, `${most} attempts at once leave most of the limit unused`)

@@ -11,7 +11,7 @@ const producers = 8
 const subjects = ['a', 'b', 'c']
 const paths = ['/calm', '/keen']
 /** Each round the server dies once this many more events were accepted. */
-const acceptedPerRound = [40, 120]
+const acceptedPerRound = [40, 60]
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`${dialect}: over kills, what was accepted arrives or gave way to something newer that does`, async (t) => {

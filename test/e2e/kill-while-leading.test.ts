@@ -96,7 +96,7 @@ test('postgres: when the leading process is killed another leads on; no tick is 
       return Number(row?.epoch) > epoch
     })
     if (leader === server) leader.resume()
-    else fleet.push(await Program.start(t, 'worker', place.store))
+    else if (deaths === 0) fleet.push(await Program.start(t, 'worker', place.store))
   }
   await eventually('all is made up for', async () => {
     const rows = await place.query('select min(due_at) as due from schedule')
@@ -109,11 +109,9 @@ test('sqlite: the owner of the file leads; killed and started again it continues
   const place = await openPlace(t, 'sqlite')
   let server = await Program.start(t, 'serve', place.store)
   const receiver = await prepare(t, server, place)
-  for (const atLeast of [20, 80]) {
-    await eventually('some ticks were run', async () => (await tickCount(place)) >= atLeast)
-    await server.kill()
-    server = await Program.start(t, 'serve', place.store)
-  }
+  await eventually('some ticks were run', async () => (await tickCount(place)) >= 20)
+  await server.kill()
+  server = await Program.start(t, 'serve', place.store)
   await eventually('all is made up for', async () => {
     const rows = await place.query('select min(due_at) as due from schedule')
     return Number(rows[0]?.due) > Date.now()

@@ -9,8 +9,8 @@ import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 const producers = 12
-/** Each round the server dies once this many more events were accepted: early, in full swing, and late. */
-const acceptedPerRound = [9, 70, 180]
+/** Each round the server dies once this many more events were accepted: early, and in full swing. */
+const acceptedPerRound = [9, 90]
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`${dialect}: whatever was accepted before the server was killed is delivered`, async (t) => {

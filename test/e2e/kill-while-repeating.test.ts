@@ -10,7 +10,7 @@ import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 const producers = 8
-const killedAfter = [15, 60]
+const killedAfter = [15, 30]
 
 /** Asks as an SDK does: the same bytes under the same key until there is an answer. Undefined when nobody answered. */
 async function ask(api: string, key: string, body: string): Promise<{ status: number; text: string } | undefined> {

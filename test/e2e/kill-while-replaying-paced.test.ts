@@ -17,9 +17,9 @@ interface Task {
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: a paced replay keeps its pace and its place over kills and a pause, and replays each once`, async (t) => {
+  test(`${dialect}: a paced replay keeps its pace and its place over a kill and a pause, and replays each once`, async (t) => {
     const place = await openPlace(t, dialect)
-    const receiver = await Receiver.listen(t, { timed: true })
+    const receiver = await Receiver.listen(t)
     // It says nothing of the receiver's health, whose circuit stays closed.
     let status = 400
     receiver.behave('/hook', () => ({ status }))
@@ -49,12 +49,11 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     status = 200
     const failed = receiver.arrivals.length
     const again = () => receiver.arrivals.slice(failed)
+    const askedAt = performance.now()
     const { id } = await ask<Task>('POST', '/app/acme/dead/replay', { perSecond })
     const order = (word: string) => ask<Task>('POST', `/background-task/${id}/${word}`)
-    for (const reached of [10, 30]) {
-      await receiver.until(`${reached} are replayed`, () => again().length >= reached)
-      await restart()
-    }
+    await receiver.until('20 are replayed', () => again().length >= 20)
+    await restart()
     await receiver.until('50 are replayed', () => again().length >= 50)
     const { data } = await order('pause')
     await restart()
@@ -77,11 +76,10 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const ended = await ask<Task>('GET', `/background-task/${id}`)
     assert.deepEqual(ended.data, { scanned: count, replayed: count, total: count })
     assert.equal(await deadLetters(), 0)
-    const [first, last] = [again()[0], again().at(-1)]
-    assert(first && last)
+    const tookMs = (again().at(-1)?.at ?? 0) - askedAt
     // A slow machine only makes it longer; a pace forgotten at a restart would make it shorter.
     const leastMs = ((count - atOnce) / perSecond) * 1000
-    assert.ok(last.at - first.notBefore >= leastMs, `${last.at - first.notBefore} ms, not ${leastMs}`)
+    assert.ok(tookMs >= leastMs, `${tookMs} ms, not ${leastMs}`)
   })
 }
 

@@ -24,38 +24,46 @@ async function serve(t: TestContext, options: ProcessOptions = {}) {
 }
 
 describe('a database file', () => {
-  test('that is deleted: no publish is answered 202 any more, and it is said everywhere', async (t) => {
+  test('of a running server', async (t) => {
     const { server, ask, publish, path } = await serve(t)
-    renameSync(path, `${path}.away`)
-    const refused = await publish()
-    assert.deepEqual([refused.status, refused.json.code], [503, 'unavailable'])
-    assert.match(refused.json.detail, /database file was deleted while Sluice was running/)
-    const health = await ask('GET', '/health')
-    assert.deepEqual([health.status, health.json.database.status], [503, 'unhealthy'])
-    assert.match(health.json.database.detail, /was deleted/)
-    assert.equal((await ask('GET', '/health/ping')).status, 204, 'the process is alive')
-    await eventually('the log says so', () => /NOTHING IS ACCEPTED.*was deleted/.test(server.logged))
 
-    renameSync(`${path}.away`, path)
-    assert.equal((await publish()).status, 202, 'the file is back')
-    assert.equal((await ask('GET', '/health')).status, 200)
-  })
+    await t.test('is for its user alone, as all files beside it are, whatever the umask is', () => {
+      for (const file of [path, `${path}-wal`, `${path}-shm`, `${path}-owner`]) {
+        assert.equal((statSync(file).mode & 0o777).toString(8), '600', file)
+      }
+    })
 
-  test('that is replaced: nothing is accepted, and the new file stays as it was put there', async (t) => {
-    const { server, ask, publish, path } = await serve(t)
-    const copy = `${path}.copy`
-    copyFileSync(path, copy)
-    const before = readFileSync(copy)
-    renameSync(copy, path)
-    for (let i = 0; i < 5; i++) {
+    await t.test('that is deleted: no publish is answered 202 any more, and it is said everywhere', async () => {
+      renameSync(path, `${path}.away`)
       const refused = await publish()
-      assert.equal(refused.status, 503)
-      assert.match(refused.json.detail, /database file was replaced/)
-    }
-    assert.equal((await ask('GET', '/health')).status, 503)
-    server.terminate()
-    await server.exited
-    assert.ok(readFileSync(path).equals(before))
+      assert.deepEqual([refused.status, refused.json.code], [503, 'unavailable'])
+      assert.match(refused.json.detail, /database file was deleted while Sluice was running/)
+      const health = await ask('GET', '/health')
+      assert.deepEqual([health.status, health.json.database.status], [503, 'unhealthy'])
+      assert.match(health.json.database.detail, /was deleted/)
+      assert.equal((await ask('GET', '/health/ping')).status, 204, 'the process is alive')
+      await eventually('the log says so', () => /NOTHING IS ACCEPTED.*was deleted/.test(server.logged))
+
+      renameSync(`${path}.away`, path)
+      assert.equal((await publish()).status, 202, 'the file is back')
+      assert.equal((await ask('GET', '/health')).status, 200)
+    })
+
+    await t.test('that is replaced: nothing is accepted, and the new file stays as it was put there', async () => {
+      const copy = `${path}.copy`
+      copyFileSync(path, copy)
+      const before = readFileSync(copy)
+      renameSync(copy, path)
+      for (let i = 0; i < 5; i++) {
+        const refused = await publish()
+        assert.equal(refused.status, 503)
+        assert.match(refused.json.detail, /database file was replaced/)
+      }
+      assert.equal((await ask('GET', '/health')).status, 503)
+      server.terminate()
+      await server.exited
+      assert.ok(readFileSync(path).equals(before))
+    })
   })
 
   test('whose log is deleted: nothing is accepted', async (t) => {
@@ -86,12 +94,5 @@ describe('a database file', () => {
     await eventually('health is red', async () => (await ask('GET', '/health')).status === 503)
     assert.equal((await ask('GET', '/health/ping')).status, 204)
     assert.ok(server.isRunning)
-  })
-
-  test('and all beside it are for its user alone, whatever the umask is', async (t) => {
-    const { path } = await serve(t)
-    for (const file of [path, `${path}-wal`, `${path}-shm`, `${path}-owner`]) {
-      assert.equal((statSync(file).mode & 0o777).toString(8), '600', file)
-    }
   })
 })

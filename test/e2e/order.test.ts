@@ -82,8 +82,8 @@ test('postgres: published by two processes, delivered by four of which two are k
   let published = 0
   for (const path of ['/strict', '/by-key']) {
     const left = clients.filter((_, i) => servers[i]?.isRunning)
-    await publishInTurn(left, published + 1, published + 60)
-    published += 60
+    await publishInTurn(left, published + 1, published + 30)
+    published += 30
     const victim = await ownerOf(place, path, [...servers, ...workers])
     await receiver.until('something is being sent', () => receiver.open.size > 0)
     await victim.kill()
@@ -103,9 +103,9 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await client.createApplication('acme')
     await client.createEndpoint('acme', { url: `${receiver.url}/strict`, ...strict })
     await client.createEndpoint('acme', { url: `${receiver.url}/by-key`, ...byKey })
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 2; round++) {
       const seen = receiver.arrivals.length
-      await publishInTurn([client], round * 50 + 1, (round + 1) * 50)
+      await publishInTurn([client], round * 40 + 1, (round + 1) * 40)
       await receiver.until('some of them came', () => receiver.arrivals.length > seen + 20)
       await server.kill()
       await client.close()
@@ -113,6 +113,6 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       client = new Client(server.api)
     }
     await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
-    assertBoth(receiver, 150)
+    assertBoth(receiver, 80)
   })
 }

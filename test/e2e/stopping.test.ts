@@ -35,7 +35,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       endpoints.set(path, endpoint)
     }
     await ledger.subscribe(client, receiver, 'acme', '/control')
-    await ledger.publishAll(client, 'acme', 60)
+    await ledger.publishAll(client, 'acme', 20)
     const count = (path: string) => receiver.at(path).length
     await receiver.until('each gets some', () => [...endpoints.keys()].every((path) => count(path) > first))
 
@@ -43,7 +43,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     for (const path of deleted) await client.deleteEndpoint('acme', endpoints.get(path) as string)
     const answered = new Map([...endpoints.keys()].map((path) => [path, count(path)]))
     await ledger.publishAll(client, 'acme', 10)
-    await receiver.until('the control has everything', () => count('/control') === 70)
+    await receiver.until('the control has everything', () => count('/control') === 30)
     stopped.resolve()
     await eventually('what was deleted has nothing waiting', async () => {
       const rows = await place.query(
@@ -58,7 +58,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
 
     const silent = new Map(deleted.map((path) => [path, count(path)]))
     for (const path of paused) await client.resumeEndpoint('acme', endpoints.get(path) as string)
-    await receiver.until('what waited is delivered', () => paused.every((path) => count(path) >= 70))
+    await receiver.until('what waited is delivered', () => paused.every((path) => count(path) >= 30))
     await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
     for (const [path, before] of silent) assert.equal(count(path), before, path)
     assertNoDuplicates(receiver)

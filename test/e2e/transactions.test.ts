@@ -52,7 +52,13 @@ async function setUp(t: TestContext, dialect: 'sqlite' | 'postgres') {
 /** Runs a shop until it has committed enough orders, and kills it wherever it is then. */
 async function takeOrders(t: TestContext, place: Place, announce: 'yes' | 'no'): Promise<void> {
   const child = spawn(process.execPath, [shop], {
-    env: { PATH: process.env.PATH, STORE: place.store, ENCRYPTION_KEY: testEncryptionKey, ANNOUNCE: announce },
+    env: {
+      PATH: process.env.PATH,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      STORE: place.store,
+      ENCRYPTION_KEY: testEncryptionKey,
+      ANNOUNCE: announce,
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')

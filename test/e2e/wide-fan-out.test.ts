@@ -27,6 +27,7 @@ async function multiply(place: Place, count: number): Promise<void> {
   await place.query(
     'insert into lane (endpoint, app) select key, app from endpoint where key not in (select endpoint from lane)',
   )
+  await place.query(`update lane set stopped = ${place.dialect === 'sqlite' ? '1' : 'true'}`)
   await place.query('update application set version = version + 1')
 }
 
@@ -53,12 +54,9 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await client.createApplication('acme')
     // Copies cannot open what was sealed for the first, so nothing is sent here: what is queued is counted.
     await client.createEndpoint('acme', { url: `${receiver.url}/a` })
-    await server.kill()
-    await multiply(place, endpoints)
     await place.query(`update endpoint set disabled = ${dialect === 'sqlite' ? '1' : 'true'}`)
-    await place.query(`update lane set stopped = ${dialect === 'sqlite' ? '1' : 'true'}`)
+    await multiply(place, endpoints)
 
-    server = await Program.start(t, 'serve', place.store)
     const reply = await request(`${server.api}/app/acme/msg`, {
       method: 'POST',
       headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
