@@ -7,7 +7,10 @@ import { textOf } from '../json/token.ts'
 import { Place, rulesOf } from './rules.ts'
 
 /** Computes the part of a payload that an endpoint gets. */
-export type Shaper = (json: Outline) => Parts<Buffer>
+type Shaper = (json: Outline) => Parts<Buffer>
+
+/** The same, up to a number of bytes: it stops and answers undefined when there are more. */
+export type BoundedShaper = (json: Outline, mostBytes: number) => Parts<Buffer | undefined>
 
 /** Values that are shaped between two pauses: less than a millisecond. */
 const valuesPerPart = 256
@@ -20,13 +23,27 @@ const valuesPerPart = 256
  * kept fields and the containers around them stay. A field renamed to the name of another field replaces that one.
  */
 export function shaper(shape: Shape, pseudonymize: Pseudonymize | null): Shaper {
-  const rules = rulesOf(shape)
+  const apply = boundedShaper(shape, pseudonymize)
   return function* (json) {
+    return (yield* apply(json, Infinity)) as Buffer
+  }
+}
+
+/** Makes the bounded shaper of a shape. Pseudonyms and new names can make a body 25 times as large. */
+export function boundedShaper(shape: Shape, pseudonymize: Pseudonymize | null): BoundedShaper {
+  const rules = rulesOf(shape)
+  return function* (json, mostBytes) {
     const out = new Pieces(json.bytes)
     // A scalar has no fields to keep: send null.
     if (shape.keep !== null && !json.isContainer(json.start)) out.insert('null', json.start, json.bytes.length)
-    else yield* emit(out, json, new Place([rules]), shape.keep === null, pseudonymize)
-    return yield* out.bytes()
+    else {
+      for (const pause of emit(out, json, new Place([rules]), shape.keep === null, pseudonymize)) {
+        if (out.length > mostBytes) return undefined
+        yield pause
+      }
+    }
+    out.end()
+    return out.length > mostBytes ? undefined : yield* out.bytes()
   }
 }
 
@@ -70,8 +87,17 @@ class Pieces {
     this.#length += Buffer.byteLength(text)
   }
 
-  *bytes(): Parts<Buffer> {
+  /** Keeps the bytes behind the last call. */
+  end(): void {
     this.skip(this.json.length, this.json.length)
+  }
+
+  /** The number of bytes so far. */
+  get length(): number {
+    return this.#length
+  }
+
+  *bytes(): Parts<Buffer> {
     const bytes = Buffer.allocUnsafe(this.#length)
     const pieces = this.#pieces
     let at = 0

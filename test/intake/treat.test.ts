@@ -147,6 +147,24 @@ describe('a message', () => {
     assert.deepEqual([endpoints, special, variants], [[1], undefined, undefined])
   })
 
+  test('uses up work by the bytes that pseudonyms add, and none beyond the largest form', () => {
+    const wide = (values: number) => Buffer.from(JSON.stringify({ list: Array.from({ length: values }, () => 1) }))
+    const shape = { ...none, pseudonymize: ['/list/*'] }
+    const worked = (values: number) => {
+      const work = new Work()
+      const before = work.left
+      const treatments = prepareTreatments(subscribed({ shape, regionSecret: 'secret' })) ?? new Map()
+      allAtOnce(treat(treatments, envelope, new Forms(wide(values), work), [1]))
+      return before - work.left
+    }
+    assert.ok(worked(10_000) > 10_000 * 49, `${worked(10_000)}`)
+    const most = 4 * 1024 * 1024
+    for (const values of [100_000, 400_000]) {
+      const steps = worked(values) - wide(values).length * 0.2
+      assert.equal(Math.round(steps), most)
+    }
+  })
+
   test('has its filter asked once, however many share it', () => {
     const { endpoints } = treated(Array.from({ length: 5000 }, () => ({ filter: 'payload.n == 1' })))
     assert.equal(endpoints.length, 5000)

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import type { Shape } from '../../src/domain/flow.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
 import { Outline } from '../../src/json/outline.ts'
-import { pseudonymizer, shaper } from '../../src/shaping/shape.ts'
+import { boundedShaper, pseudonymizer, shaper } from '../../src/shaping/shape.ts'
 
 const outlineOf = (body: Buffer) => allAtOnce(Outline.of(body))
 const none: Shape = { keep: null, drop: [], rename: {}, pseudonymize: [] }
@@ -76,6 +76,22 @@ describe('a shape', () => {
     const shape = { keep: ['/u'], drop: ['/u/1/n'], rename: { '/u/*/id': 'who' }, pseudonymize: ['/u/*/id'] }
     const [x, y] = [shaped('["x"]', { pseudonymize: ['/0'] }), shaped('["y"]', { pseudonymize: ['/0'] })]
     assert.equal(shaped(text, shape), `{"u":[{"who":${x.slice(1, -1)},"n":1},{"who":${y.slice(1, -1)}}]}`)
+  })
+
+  test('with a bound makes no pseudonym beyond it', () => {
+    const json = outlineOf(Buffer.from(`[${Array.from({ length: 10_000 }, () => 1)}]`))
+    assert(json, 'not JSON')
+    let made = 0
+    const pseudonymize = () => {
+      made++
+      return 'x'.repeat(48)
+    }
+    const apply = boundedShaper({ ...none, pseudonymize: ['/*'] }, pseudonymize)
+    assert.equal(allAtOnce(apply(json, 51_000)), undefined)
+    assert.ok(made > 950 && made < 1500, `${made}`)
+    const whole = 10_000 * 51 + 1
+    assert.equal(allAtOnce(apply(json, whole - 1)), undefined)
+    assert.equal(allAtOnce(apply(json, whole))?.length, whole)
   })
 
   test('takes no time to speak of for many pointers through every element', () => {
