@@ -6,7 +6,7 @@ import { apiKey } from '../e2e/program.ts'
 import { dialects, isLong, Target } from './attack.ts'
 
 const megabyte = 2 ** 20
-const messages = isLong ? 250 : 16
+const messages = isLong ? 250 : 9
 const readers = isLong ? 200 : 30
 
 /** A payload of one megabyte, without the space that its envelope takes. */
@@ -14,12 +14,13 @@ const payload = { text: 'x'.repeat(megabyte - 300) }
 
 for (const dialect of dialects) {
   test(`${dialect}: lists of large payloads hold no other client up, and every page adds up`, async (t) => {
-    const target = await Target.start(t, dialect)
-    const ids = await publishMany(target)
+    const target = await Target.share(t, dialect)
+    const app = await target.newApplication()
+    const ids = await publishMany(target, app)
     await target.measure('8 × GET /msg?limit=250 of 1 MB payloads', async () => {
       const lists = ['/msg?limit=250', '/msg?limit=250&order=ascending']
       const answers = await Promise.all(
-        Array.from({ length: 8 }, (_, i) => target.call('GET', `/app/a${lists[i % 2]}`)),
+        Array.from({ length: 8 }, (_, i) => target.call('GET', `/app/${app}${lists[i % 2]}`)),
       )
       for (const { status, text } of answers) {
         const page = JSON.parse(text)
@@ -27,16 +28,17 @@ for (const dialect of dialects) {
       }
     })
     for (const order of ['ascending', 'descending']) {
-      const walked = await walk(target, `/app/a/msg?limit=250&order=${order}`)
+      const walked = await walk(target, `/app/${app}/msg?limit=250&order=${order}`)
       assert.deepEqual(walked, order === 'ascending' ? ids : ids.toReversed())
     }
-    const without = JSON.parse((await target.call('GET', '/app/a/msg?limit=250&with_content=false')).text)
+    const without = JSON.parse((await target.call('GET', `/app/${app}/msg?limit=250&with_content=false`)).text)
     assert.deepEqual([without.data.length, without.done], [ids.length, true])
   })
 
   test(`${dialect}: clients that never read their answers cost little, and get no more of them`, async (t) => {
     const target = await Target.start(t, dialect, { SLUICE_MAX_UNREAD_PER_CLIENT: '1MiB' })
-    await publishMany(target)
+    await target.client.createApplication('a')
+    await publishMany(target, 'a')
     await target.measure(
       `${readers} clients that never read`,
       async () => {
@@ -66,11 +68,10 @@ async function statusOfLarge(target: Target): Promise<number> {
 }
 
 /** Publishes messages of one megabyte each; the answer is their ids in their order. */
-async function publishMany(target: Target): Promise<string[]> {
-  await target.call('POST', '/app', { body: { name: 'A', uid: 'a' } })
+async function publishMany(target: Target, app: string): Promise<string[]> {
   const ids: string[] = []
   for (let i = 0; i < messages; i++) {
-    const { status, text } = await target.call('POST', '/app/a/msg?with_content=false', {
+    const { status, text } = await target.call('POST', `/app/${app}/msg?with_content=false`, {
       body: { eventType: 'large.one', payload },
     })
     assert.equal(status, 202, text)

@@ -6,10 +6,10 @@ import { eventually } from '../e2e/eventually.ts'
 import { dialects, isLong, Target } from './attack.ts'
 
 const secret = "It's a Secret to Everybody"
-const rounds = isLong ? 20 : 3
+const rounds = isLong ? 20 : 2
 const atOnce = 40
 const manySources = isLong ? 5000 : 100
-const manyTokens = isLong ? 20_000 : 500
+const manyTokens = isLong ? 20_000 : 300
 
 const randomText = (length: number) => randomBytes(length).toString('hex').slice(0, length)
 
@@ -27,7 +27,7 @@ const sign = (body: Uint8Array, key = secret) => `sha256=${createHmac('sha256', 
 /** A server with a source of GitHub, and ways to send to it. */
 async function begin(t: Parameters<typeof Target.start>[0], dialect: (typeof dialects)[number]) {
   // Behind a proxy, so that requests may come from several addresses.
-  const target = await Target.start(t, dialect, { SLUICE_TRUSTED_PROXIES: '127.0.0.1' })
+  const target = await Target.share(t, dialect, { SLUICE_TRUSTED_PROXIES: '127.0.0.1' })
   const made = async (path: string, body: object) => {
     const { status, text } = await target.call('POST', path, { body })
     assert.ok(status < 300, text)

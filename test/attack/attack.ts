@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { appendFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
+import { after, type TestContext } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { request } from 'undici'
 import { atEnd } from '../e2e/at-end.ts'
@@ -41,38 +41,84 @@ interface Reading {
   readonly rssBytes: number
 }
 
-/** A real server under attack, measured from within and by a bystander. */
-export class Target {
+/** How long the bystander waits between two requests. 200 a second would be a tenth of a core. */
+const pauseMs = isLong ? 5 : 50
+
+interface Server {
+  /** The server ends with it. */
+  readonly t: TestContext
   readonly program: Program
   readonly place: Place
   readonly client: Client
-  readonly #t: TestContext
-  #bystander: Worker | undefined
+  bystander?: Worker
+}
 
-  private constructor(t: TestContext, program: Program, place: Place) {
+const ends: (() => unknown)[] = []
+after(async () => {
+  for (const end of ends) await end()
+})
+
+/** In place of the context of a test: it ends when the last test of this process has ended. */
+const wholeProcess = { after: (end: () => unknown) => ends.push(end), passed: true } as unknown as TestContext
+
+let applications = 0
+const shared = new Map<string, Server | Promise<Server>>()
+
+type Settings = Readonly<Record<string, string>>
+
+/** A real server under attack, measured from within and by a bystander. */
+export class Target {
+  readonly #t: TestContext
+  readonly #server: Server
+
+  private constructor(t: TestContext, server: Server) {
     this.#t = t
-    this.program = program
-    this.place = place
-    this.client = new Client(program.api)
-    atEnd(t, () => this.client.close())
+    this.#server = server
   }
 
   /** Starts a server of its own on an empty store. */
-  static async start(
-    t: TestContext,
-    dialect: (typeof dialects)[number],
-    settings: Readonly<Record<string, string>> = {},
-  ): Promise<Target> {
-    const place = await openPlace(t, dialect)
-    const monitor = ['--import', join(import.meta.dirname, 'monitor.ts')]
-    // The defaults, and a long lease: with the kill tests' short one, a server on a starved machine loses its lanes.
-    const floors = { SLUICE_MIN_RETRY_WAIT: '1s', SLUICE_FAILURES_PER_MINUTE: '60', SLUICE_LEASE: '30s' }
-    const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments: monitor })
-    return new Target(t, program, place)
+  static async start(t: TestContext, dialect: (typeof dialects)[number], settings: Settings = {}): Promise<Target> {
+    return new Target(t, await startServer(t, dialect, settings))
+  }
+
+  /**
+   * A server that all tests of this process with these settings share: for attacks that need no empty store, and that use
+   * up no limit of another test. In the long form each test has a server of its own.
+   */
+  static async share(t: TestContext, dialect: (typeof dialects)[number], settings: Settings = {}): Promise<Target> {
+    if (isLong) return Target.start(t, dialect, settings)
+    const name = JSON.stringify([dialect, settings])
+    const known = await shared.get(name)
+    const server = known?.program.isRunning ? known : startServer(wholeProcess, dialect, settings)
+    shared.set(name, server)
+    const target = new Target(t, await server)
+    atEnd(t, () => {
+      if (!(t as TestContext & { readonly passed: boolean }).passed) t.diagnostic(target.program.logged.slice(-3000))
+    })
+    return target
+  }
+
+  get program(): Program {
+    return this.#server.program
+  }
+
+  get place(): Place {
+    return this.#server.place
+  }
+
+  get client(): Client {
+    return this.#server.client
   }
 
   get port(): number {
     return Number(new URL(this.program.api).port)
+  }
+
+  /** Makes an application that no other test uses; answers its name. */
+  async newApplication(): Promise<string> {
+    const name = `app-${++applications}`
+    await this.client.createApplication(name)
+    return name
   }
 
   /** Sends a request and reads the answer, with the admin key unless `headers` names another. */
@@ -146,15 +192,18 @@ export class Target {
     if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`)
   }
 
-  /** The bystander of this server, who asks from the first attack on. */
+  /** The bystander of this server, who asks during each attack. */
   async #watching(): Promise<Worker> {
-    if (this.#bystander === undefined) {
-      const bystander = new Worker(new URL('bystander.ts', import.meta.url), { workerData: { port: this.port } })
-      atEnd(this.#t, () => bystander.terminate())
+    const server = this.#server
+    if (server.bystander === undefined) {
+      const bystander = new Worker(new URL('bystander.ts', import.meta.url), {
+        workerData: { port: this.port, pauseMs },
+      })
+      atEnd(server.t, () => bystander.terminate())
       await once(bystander, 'message')
-      this.#bystander = bystander
+      server.bystander = bystander
     }
-    return this.#bystander
+    return server.bystander
   }
 
   async #ask(question: 'begin' | 'read'): Promise<Reading> {
@@ -163,6 +212,17 @@ export class Target {
     const [reading] = await answer
     return reading as Reading
   }
+}
+
+async function startServer(t: TestContext, dialect: (typeof dialects)[number], settings: Settings): Promise<Server> {
+  const place = await openPlace(t, dialect)
+  const monitor = ['--expose-gc', '--import', join(import.meta.dirname, 'monitor.ts')]
+  // The defaults, and a long lease: with the kill tests' short one, a server on a starved machine loses its lanes.
+  const floors = { SLUICE_MIN_RETRY_WAIT: '1s', SLUICE_FAILURES_PER_MINUTE: '60', SLUICE_LEASE: '30s' }
+  const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments: monitor })
+  const client = new Client(program.api)
+  atEnd(t, () => client.close())
+  return { t, program, place, client }
 }
 
 function round(value: number): number {

@@ -17,12 +17,18 @@ const bodies: Readonly<Record<string, string>> = {
 }
 
 test('megabytes of JSON that are slow to read never hold the loop', async (t) => {
-  const target = await Target.start(t, 'sqlite')
-  await target.client.createApplication('acme')
+  const target = await Target.share(t, 'sqlite')
+  const app = await target.newApplication()
   for (const [name, body] of Object.entries(bodies)) {
     const schema = `{"name":"${name}","description":"","schemas":{"1":${body}}}`
     await target.measure(`read: ${name}`, async () => {
-      const paths = ['/event-type', '/app', '/app/acme/msg', '/app/acme/msg/precheck/active', '/app/acme/endpoint']
+      const paths = [
+        '/event-type',
+        '/app',
+        `/app/${app}/msg`,
+        `/app/${app}/msg/precheck/active`,
+        `/app/${app}/endpoint`,
+      ]
       for (const path of paths) await target.call('POST', path, { body: path === '/event-type' ? schema : body })
     })
   }
@@ -34,7 +40,7 @@ test('megabytes of JSON that are slow to read never hold the loop', async (t) =>
 const operation = (schema: unknown) => ({ post: { requestBody: { content: { 'application/json': { schema } } } } })
 
 test('OpenAPI documents that are slow to import never hold the loop', async (t) => {
-  const target = await Target.start(t, 'sqlite')
+  const target = await Target.share(t, 'sqlite')
   const ref = (i: number) => ({ $ref: `#/components/schemas/s${i}` })
   const chain = {
     webhooks: Object.fromEntries(range(300, (i) => [`w${i}`, operation(ref(0))])),
@@ -62,10 +68,10 @@ test('OpenAPI documents that are slow to import never hold the loop', async (t) 
 
 for (const dialect of dialects) {
   test(`${dialect}: dead letters that are slow to import never hold the loop`, async (t) => {
-    const target = await Target.start(t, dialect)
-    await target.client.createApplication('acme')
-    const { id } = await target.client.createEndpoint('acme', { url: 'https://example.com/', disabled: true })
-    const { text } = await target.call('POST', '/app/acme/msg', { body: { eventType: 'x', payload: {} } })
+    const target = await Target.share(t, dialect)
+    const app = await target.newApplication()
+    const { id } = await target.client.createEndpoint(app, { url: 'https://example.com/', disabled: true })
+    const { text } = await target.call('POST', `/app/${app}/msg`, { body: { eventType: 'x', payload: {} } })
     const line = (payload: string) =>
       `{"msgId":"${JSON.parse(text).id}","endpointId":"${id}","eventType":"x","reason":"exhausted","attempts":1,"diedAt":"2026-01-01T00:00:00Z","responseStatusCode":500,"code":"status","payload":${payload}}`
     const files = {
@@ -76,7 +82,7 @@ for (const dialect of dialects) {
     for (const [name, body] of Object.entries(files)) {
       await target.measure(`dead import: ${name}`, async () => {
         const headers = { 'content-type': 'application/jsonl' }
-        const reply = await target.call('POST', '/app/acme/dead/import?skip_bad=true', { body, headers })
+        const reply = await target.call('POST', `/app/${app}/dead/import?skip_bad=true`, { body, headers })
         assert.ok(reply.status < 500, `${reply.status} ${reply.text.slice(0, 300)}`)
       })
     }

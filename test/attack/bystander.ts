@@ -3,14 +3,16 @@ import { parentPort, workerData } from 'node:worker_threads'
 
 /**
  * A client that asks for the health of the server over and over, on a thread of its own: the work of the attacker does
- * not count as a wait. It says `ready` at the first answer. `begin` starts a measurement; `read` is answered with the
- * longest wait since then.
+ * not count as a wait. It says `ready` at the first answer, and asks on from `begin` to `read`, which is answered with
+ * the longest wait since then.
  */
-const { port } = workerData as { readonly port: number }
+const { port, pauseMs } = workerData as { readonly port: number; readonly pauseMs: number }
 const ping = 'GET /api/v1/health/ping HTTP/1.1\r\nhost: bystander\r\n\r\n'
-const pauseMs = 5
 
 let isReady = false
+let isAsking = false
+/** Asks by the connection that waits for the next attack. */
+let idle: (() => void) | undefined
 let longestMs = 0
 let begunAt = 0
 /** When the question without an answer was asked. */
@@ -21,6 +23,11 @@ const waitedMs = () => (askedAt === undefined ? 0 : performance.now() - Math.max
 function ask(): void {
   const socket = connect(port, '127.0.0.1')
   const write = () => {
+    if (socket.destroyed) return
+    if (isReady && !isAsking) {
+      idle = write
+      return
+    }
     askedAt = performance.now()
     socket.write(ping)
   }
@@ -45,6 +52,10 @@ parentPort?.on('message', (question: 'begin' | 'read') => {
   if (question === 'read') parentPort?.postMessage(Math.max(longestMs, waitedMs()))
   begunAt = performance.now()
   longestMs = 0
+  isAsking = question === 'begin'
+  if (!isAsking) return
+  idle?.()
+  idle = undefined
 })
 
 ask()

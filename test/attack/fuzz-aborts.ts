@@ -36,9 +36,15 @@ const renewEvery = 400
 /** Half-open connections that are kept waiting for an answer at once. */
 const halfOpenAtMost = 64
 
-/** Fails when the process ends, a 5xx other than an explained 503 comes, or the log has a stack or a bug. */
-export async function fuzzAborts(target: Target, options: { seed: number; seconds: number }): Promise<Tally> {
-  const { seed, seconds } = options
+/**
+ * Goes on for so many seconds or requests. Fails when the process ends, a 5xx other than an explained 503 comes, or the
+ * log has a stack or a bug.
+ */
+export async function fuzzAborts(
+  target: Target,
+  options: { readonly seed: number; readonly seconds?: number; readonly requests?: number },
+): Promise<Tally> {
+  const { seed, seconds = Infinity, requests = Infinity } = options
   const operations = readOperations(seed)
   const tally: Record<string, number> = {}
   const faults: string[] = []
@@ -51,7 +57,7 @@ export async function fuzzAborts(target: Target, options: { seed: number; second
   const halfOpen: Socket[] = []
 
   async function worker(chance: Chance, until: number): Promise<void> {
-    while (performance.now() < until && target.program.isRunning && faults.length < 5) {
+    while (performance.now() < until && sent < requests && target.program.isRunning && faults.length < 5) {
       if (++sent % renewEvery === 0) world = await makeWorld(target, ++made)
       const request = requestOf(chance, chance.of(operations), world)
       const ending = await play(target.port, chance, request, halfOpen)

@@ -12,7 +12,7 @@ const hangUps = {
 for (const dialect of dialects) {
   for (const [how, hangUp] of Object.entries(hangUps)) {
     test(`${dialect}: strangers with a wrong key who ${how} at once do not end the process`, async (t) => {
-      const target = await Target.start(t, dialect)
+      const target = await Target.share(t, dialect)
       await target.measure(`wrong key, ${how}`, async () => {
         for (let i = 0; i < connections; i++) {
           const socket = await target.connect()

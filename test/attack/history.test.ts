@@ -6,7 +6,7 @@ import { dialects, isLong, Target } from './attack.ts'
 
 const endpoints = 100
 const rounds = isLong ? 20 : 1
-const atOnce = isLong ? 50 : 10
+const atOnce = isLong ? 50 : 4
 /** Rows of each scope. */
 const hours = { endpoint: (isLong ? 7 : 1) * 24, application: 90 * 24, server: (isLong ? 600 : 90) * 24 }
 const minutes = isLong ? 25 * 60 : 5 * 60
@@ -17,13 +17,14 @@ const writers = isLong ? 4 : 2
 const everyBucket = Array.from({ length: 256 }, (_, bucket) => [Math.min(1, bucket), 12_345]).flat()
 const widest = JSON.stringify({ accepted: 7, delivered: 5, failed: 2, wait: everyBucket, latency: everyBucket })
 
-/** Fills the history of a scope up to now. */
-async function fill(target: Target, scope: number, span: number, count: number, by = ''): Promise<void> {
+/** Fills the histories of scopes up to now. */
+async function fill(target: Target, scopes: readonly number[], span: number, count: number, by = ''): Promise<void> {
   const last = Math.floor(Date.now() / span) * span
   await target.place.query(`
     insert into history (scope, span, at, writer, sums)
-    with recursive series (n) as (select 0 union all select n + 1 from series where n < ${count - 1})
-    select ${scope}, ${span}, ${last} - n * cast(${span} as bigint), '${by}', '${widest}' from series`)
+    with recursive series (n) as (select 0 union all select n + 1 from series where n < ${count - 1}),
+      scopes (scope) as (values ${scopes.map((scope) => `(${scope})`).join(', ')})
+    select scope, ${span}, ${last} - n * cast(${span} as bigint), '${by}', '${widest}' from series, scopes`)
 }
 
 async function scene(target: Target): Promise<{ readonly ids: string[]; readonly token: string }> {
@@ -34,11 +35,13 @@ async function scene(target: Target): Promise<{ readonly ids: string[]; readonly
   }
   const ids = await Promise.all(Array.from({ length: endpoints }, make))
   const portal = await target.call('POST', `/auth/app-portal-access/${id}`, { body: {} })
-  await fill(target, serverScope, hourMs, hours.server)
-  await fill(target, decodeKey('app', id) as number, hourMs, hours.application)
-  for (const each of ids) await fill(target, decodeKey('ep', each) as number, hourMs, hours.endpoint)
-  for (const scope of [serverScope, decodeKey('app', id) as number, decodeKey('ep', ids[0] as string) as number]) {
-    for (let n = 0; n < writers; n++) await fill(target, scope, minuteMs, minutes, `writer${n}`)
+  const application = decodeKey('app', id) as number
+  const [first = 0, ...others] = ids.map((each) => decodeKey('ep', each) as number)
+  await fill(target, [serverScope], hourMs, hours.server)
+  await fill(target, [application], hourMs, hours.application)
+  await fill(target, [first, ...others], hourMs, hours.endpoint)
+  for (let n = 0; n < writers; n++) {
+    await fill(target, [serverScope, application, first], minuteMs, minutes, `writer${n}`)
   }
   if (target.place.dialect === 'postgres') await target.place.query('analyze')
   return { ids, token: JSON.parse(portal.text).token }

@@ -34,7 +34,7 @@ for (const dialect of dialects) {
 }
 
 test('a stranger that guesses sessions and sign-in links gets 429, and others none', async (t) => {
-  const target = await Target.start(t, 'sqlite')
+  const target = await Target.share(t, 'sqlite')
   await target.measure('guesses', async () => {
     const statuses = new Map<number, number>()
     for (let i = 0; i < requests; i++) {

@@ -5,15 +5,21 @@ import { apiKey } from '../e2e/program.ts'
 import { dialects, isLong, Target } from './attack.ts'
 
 const megabyte = 2 ** 20
-const uploads = isLong ? 500 : 150
+const uploads = isLong ? 500 : 60
 const changes = isLong ? 2000 : 300
+
+const settings = {
+  SLUICE_MAX_UPLOAD_PER_CLIENT: '16MiB',
+  SLUICE_MAX_ENDPOINTS_PER_APP: '20',
+  SLUICE_REQUEST_TIMEOUT: '4s',
+}
 
 for (const dialect of dialects) {
   test(`${dialect}: uploads that stall are bounded in bytes and cut off`, async (t) => {
-    const target = await Target.start(t, dialect, { SLUICE_MAX_UPLOAD_PER_CLIENT: '16MiB' })
-    await target.call('POST', '/app', { body: { name: 'A', uid: 'a' } })
+    const target = await Target.share(t, dialect, settings)
+    const app = await target.newApplication()
     const head =
-      `POST /api/v1/app/a/msg HTTP/1.1\r\nhost: sluice\r\nauthorization: Bearer ${apiKey}\r\n` +
+      `POST /api/v1/app/${app}/msg HTTP/1.1\r\nhost: sluice\r\nauthorization: Bearer ${apiKey}\r\n` +
       `content-type: application/json\r\ncontent-length: ${megabyte}\r\n\r\n`
     const part = Buffer.alloc(megabyte - 1, 'x')
     await target.measure(
@@ -35,15 +41,15 @@ for (const dialect of dialects) {
   })
 
   test(`${dialect}: a portal token fills neither the audit log nor the list of endpoints`, async (t) => {
-    const target = await Target.start(t, dialect, { SLUICE_MAX_ENDPOINTS_PER_APP: '20' })
-    await target.call('POST', '/app', { body: { name: 'A', uid: 'a' } })
-    const { text } = await target.call('POST', '/auth/app-portal-access/a', { body: {} })
+    const target = await Target.share(t, dialect, settings)
+    const app = await target.newApplication()
+    const { text } = await target.call('POST', `/auth/app-portal-access/${app}`, { body: {} })
     const headers = { authorization: `Bearer ${JSON.parse(text).token}` }
     const body = { url: 'http://127.0.0.1:9/', description: 'x'.repeat(4096) }
     await target.measure(`${changes} endpoints made by a portal token`, async () => {
       const statuses = new Map<number, number>()
       for (let i = 0; i < changes; i++) {
-        const { status } = await target.call('POST', '/app/a/endpoint', { body, headers })
+        const { status } = await target.call('POST', `/app/${app}/endpoint`, { body, headers })
         statuses.set(status, (statuses.get(status) ?? 0) + 1)
       }
       assert.equal(statuses.get(201), 20)

@@ -4,9 +4,9 @@ import { Target } from './attack.ts'
 
 // The example is refused before the store is asked, so one store is enough.
 test('an example of a schema that refers to itself is refused before it grows', async (t) => {
-  const target = await Target.start(t, 'sqlite')
-  await target.client.createApplication('acme')
-  const { id } = await target.client.createEndpoint('acme', { url: 'https://example.com/' })
+  const target = await Target.share(t, 'sqlite')
+  const app = await target.newApplication()
+  const { id } = await target.client.createEndpoint(app, { url: 'https://example.com/' })
   const self = { $ref: '#' }
   const names = Array.from({ length: 100 }, (_, i) => `field-${i}`)
   const large = 'x'.repeat(100_000)
@@ -27,7 +27,7 @@ test('an example of a schema that refers to itself is refused before it grows', 
   }
   await target.measure('send-example', async () => {
     for (const eventType of Object.keys(schemas)) {
-      const { status, text } = await target.call('POST', `/app/acme/endpoint/${id}/send-example`, {
+      const { status, text } = await target.call('POST', `/app/${app}/endpoint/${id}/send-example`, {
         body: { eventType },
       })
       assert.equal(status, 422, text.slice(0, 200))

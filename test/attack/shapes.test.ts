@@ -31,42 +31,42 @@ function range<T>(count: number, each: (i: number) => T): T[] {
   return Array.from({ length: count }, (_, i) => each(i))
 }
 
-async function publish(target: Target, payload: string, statuses = [202]): Promise<number> {
+async function publish(target: Target, app: string, payload: string, statuses = [202]): Promise<number> {
   const body = `{"eventType":"x","payload":${payload}}`
-  const { status, text } = await target.call('POST', '/app/acme/msg?with_content=false', { body })
+  const { status, text } = await target.call('POST', `/app/${app}/msg?with_content=false`, { body })
   assert.ok(statuses.includes(status), text)
   return status
 }
 
 test('shapes that name every part of a megabyte never hold the loop', async (t) => {
-  const target = await Target.start(t, 'sqlite')
-  await target.client.createApplication('acme')
+  const target = await Target.share(t, 'sqlite')
+  const app = await target.newApplication()
   for (const shape of shapes) {
-    await target.client.createEndpoint('acme', { url: 'https://example.com/', disabled: true, shape })
+    await target.client.createEndpoint(app, { url: 'https://example.com/', disabled: true, shape })
   }
   for (const [name, payload] of Object.entries(payloads)) {
-    await target.measure(`shapes: ${name}`, () => publish(target, payload))
+    await target.measure(`shapes: ${name}`, () => publish(target, app, payload))
   }
   await target.measure('shapes: many at once', async () => {
     // A server on a starved machine refuses some of them: they wait longer than messages may wait to be stored.
-    const each = () => publish(target, payloads.objects as string, [202, 429])
+    const each = () => publish(target, app, payloads.objects as string, [202, 429])
     const statuses = await Promise.all(range(isLong ? 24 : 8, each))
     assert.ok(statuses.includes(202))
   })
 })
 
 test('pseudonyms of many members never hold the loop', async (t) => {
-  const target = await Target.start(t, 'sqlite')
-  await target.client.createApplication('acme')
-  await target.call('POST', '/app/acme/region', { body: { name: 'eu' } })
+  const target = await Target.share(t, 'sqlite')
+  const app = await target.newApplication()
+  await target.call('POST', `/app/${app}/region`, { body: { name: 'eu' } })
   const pointers = range(100, (i) => `/l/*/m${i}`)
   for (const n of range(4, (i) => i)) {
     const shape = { pseudonymize: n === 0 ? ['/l/*'] : pointers.slice(n) }
     const endpoint = { url: 'https://example.com/', disabled: true, region: 'eu', shape }
-    await target.client.createEndpoint('acme', endpoint)
+    await target.client.createEndpoint(app, endpoint)
   }
   await target.measure('pseudonyms', async () => {
-    for (const payload of Object.values(payloads)) await publish(target, payload)
+    for (const payload of Object.values(payloads)) await publish(target, app, payload)
   })
 })
 
@@ -83,15 +83,15 @@ test('messages that are shaped as they are sent never hold the loop', async (t) 
   }).listen(0, '127.0.0.1')
   atEnd(t, () => server.close())
   await once(server, 'listening')
-  const target = await Target.start(t, 'sqlite')
-  await target.client.createApplication('acme')
+  const target = await Target.share(t, 'sqlite')
+  const app = await target.newApplication()
   const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`
-  const { id } = await target.client.createEndpoint('acme', { url, disabled: true, whileDisabled: 'hold' })
+  const { id } = await target.client.createEndpoint(app, { url, disabled: true, whileDisabled: 'hold' })
   const count = isLong ? 12 : 4
-  for (const payload of range(count, () => payloads.lists as string)) await publish(target, payload)
+  for (const payload of range(count, () => payloads.lists as string)) await publish(target, app, payload)
   await target.measure('shaped as they are sent', async () => {
     const change = { disabled: false, shape: { drop: ['/l/*/x', '/l/*/1', '/l/0', '/l/7/y'] } }
-    const { status, text } = await target.call('PATCH', `/app/acme/endpoint/${id}`, { body: change })
+    const { status, text } = await target.call('PATCH', `/app/${app}/endpoint/${id}`, { body: change })
     assert.equal(status, 200, text)
     while (received.length < count) await once(server, 'received')
   })

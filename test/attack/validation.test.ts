@@ -4,16 +4,16 @@ import { Target } from './attack.ts'
 
 // Validation does not touch the store, so one store is enough.
 test('bodies made to be slow to check are refused without holding the loop', async (t) => {
-  const target = await Target.start(t, 'sqlite')
-  await target.client.createApplication('acme')
+  const target = await Target.share(t, 'sqlite')
+  const app = await target.newApplication()
   const equal = Array.from({ length: 24_000 }, () => 'a')
   const bodies: readonly (readonly [string, string, unknown])[] = [
-    ['POST', '/app/acme/msg', { eventType: 'x', payload: {}, channels: equal }],
-    ['POST', '/app/acme/msg', { eventType: 'x', payload: {}, tags: equal }],
-    ['POST', '/app/acme/endpoint', { url: 'https://example.com/', channels: equal, eventTypes: equal }],
-    ['POST', '/app/acme/endpoint', { url: 'https://example.com/', shape: { drop: equal, keep: equal } }],
-    ['POST', '/app/acme/endpoint', { url: 'https://example.com/', retry: { waits: { kind: 'list', ms: equal } } }],
-    ['POST', '/app/acme/msg/precheck/active', { eventType: 'x', channels: equal }],
+    ['POST', `/app/${app}/msg`, { eventType: 'x', payload: {}, channels: equal }],
+    ['POST', `/app/${app}/msg`, { eventType: 'x', payload: {}, tags: equal }],
+    ['POST', `/app/${app}/endpoint`, { url: 'https://example.com/', channels: equal, eventTypes: equal }],
+    ['POST', `/app/${app}/endpoint`, { url: 'https://example.com/', shape: { drop: equal, keep: equal } }],
+    ['POST', `/app/${app}/endpoint`, { url: 'https://example.com/', retry: { waits: { kind: 'list', ms: equal } } }],
+    ['POST', `/app/${app}/msg/precheck/active`, { eventType: 'x', channels: equal }],
     ['POST', '/api-key', { name: 'x', scopes: equal }],
     ['POST', '/event-type', { name: 'x', description: 'x', featureFlags: equal }],
   ]
@@ -27,8 +27,8 @@ test('bodies made to be slow to check are refused without holding the loop', asy
 })
 
 test('more headers than any server reads are refused', async (t) => {
-  const target = await Target.start(t, 'sqlite')
-  await target.client.createApplication('acme')
+  const target = await Target.share(t, 'sqlite')
+  const app = await target.newApplication()
   const many = Object.fromEntries(Array.from({ length: 9000 }, (_, i) => [`x-${i}`, 'v']))
   const large = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`x-${i}`, 'v'.repeat(1000)]))
   const url = 'https://example.com/'
@@ -36,9 +36,9 @@ test('more headers than any server reads are refused', async (t) => {
     for (const headers of [many, large]) {
       const message = { eventType: 'x', payload: {}, headers }
       for (const [path, body] of [
-        ['/app/acme/msg', message],
-        ['/app/acme/msg/batch', { messages: [message] }],
-        ['/app/acme/endpoint', { url, headers }],
+        [`/app/${app}/msg`, message],
+        [`/app/${app}/msg/batch`, { messages: [message] }],
+        [`/app/${app}/endpoint`, { url, headers }],
       ] as const) {
         const { status, text } = await target.call('POST', path, { body })
         assert.equal(status, 422, text.slice(0, 200))
