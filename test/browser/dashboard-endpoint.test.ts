@@ -102,9 +102,12 @@ describe('an endpoint in the dashboard', { skip }, () => {
     const { signedIn, app, main, ask } = await openWorld(t)
     const page = await signedIn(`/app/${app.id}/endpoint/${main.id}?view=settings`)
     const stored = () => ask('GET', '/app/acme/endpoint/main')
+    // The dialog shows the names of the kinds, too.
+    const dialogCloses = () => page.until("document.querySelector('dialog') === null")
     await page.press('Set credentials…')
     await page.fill('token', 'canary-token')
     await page.press('Save', 'dialog')
+    await dialogCloses()
     await page.sees('Bearer token')
     assert.equal((await stored()).auth.kind, 'bearer')
 
@@ -116,6 +119,7 @@ describe('an endpoint in the dashboard', { skip }, () => {
     await page.until("document.querySelector('[name=clientSecret]').getAttribute('aria-invalid') === 'true'")
     await page.fill('clientSecret', 'canary-secret')
     await page.press('Save', 'dialog')
+    await dialogCloses()
     await page.sees('http://127.0.0.1:9/token')
     assert.equal((await stored()).auth.clientId, 'sluice')
 

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openDns, type Resolve } from '../../src/sender/resolve.ts'
-import { send, targetAt, testSender } from '../sender/sending.ts'
+import { assertAtDeadline, send, targetAt, testSender } from '../sender/sending.ts'
 import { type DnsAnswer, fakeDns } from './fake-dns.ts'
 import { answer, rawReceiver } from './raw-receiver.ts'
 
@@ -39,7 +39,7 @@ for (const [what, said] of forbidden) {
       allowHttp: true,
       resolve: resolveWith(t, dns.server),
     })
-    const { outcome, leaves } = await send(sender, targetAt(`http://hooks.test:${canary.port}/`, { timeoutMs: 1000 }))
+    const { outcome, leaves } = await send(sender, targetAt(`http://hooks.test:${canary.port}/`))
 
     assert.equal(outcome.code, 'blocked', outcome.error)
     assert.equal(leaves, 0)
@@ -59,7 +59,7 @@ test('a name that is rebound to loopback after it was checked is blocked from th
     allowHttp: true,
     resolve: resolveWith(t, dns.server),
   })
-  const target = targetAt(`http://hooks.test:${receiver.port}/`, { timeoutMs: 1000 })
+  const target = targetAt(`http://hooks.test:${receiver.port}/`)
 
   assert.equal((await send(sender, target)).outcome.code, 'delivered')
   skewMs = 2000
@@ -80,7 +80,7 @@ test('exactly the addresses that were checked are connected to, however often th
     allowHttp: true,
     resolve: resolveWith(t, dns.server),
   })
-  const target = targetAt(`http://hooks.test:${receiver.port}/`, { timeoutMs: 1000 })
+  const target = targetAt(`http://hooks.test:${receiver.port}/`)
   const all = await Promise.all(Array.from({ length: 20 }, () => send(sender, target)))
 
   for (const { outcome } of all) assert.equal(outcome.code, 'delivered', outcome.error)
@@ -98,11 +98,14 @@ for (const [said, code] of failures) {
   test(`a name about which DNS says ${said} is ${code}`, async (t) => {
     const dns = await fakeDns(t, () => said)
     const sender = testSender(t, { resolve: resolveWith(t, dns.server) })
-    const { outcome, leaves } = await send(sender, targetAt('https://hooks.test/', { timeoutMs: 2000 }))
+    const { outcome, leaves } = await send(sender, targetAt('https://hooks.test/', { timeoutMs: 60_000 }))
 
     assert.equal(outcome.code, code, outcome.error)
     assert.equal(leaves, 0)
-    assert.ok(outcome.durationMs < 1500, `took ${outcome.durationMs} ms`)
+    assert.ok(
+      outcome.durationMs < 30_000,
+      `took ${outcome.durationMs} ms: the deadline of the attempt, not of the lookup`,
+    )
   })
 }
 
@@ -115,7 +118,7 @@ test('a name without addresses is dns_not_found', async (t) => {
 
 test('a DNS server that cannot be reached is dns_failed or dns_timeout, never connect_refused', async (t) => {
   const sender = testSender(t, { resolve: resolveWith(t, '127.0.0.1:1') })
-  const { outcome } = await send(sender, targetAt('https://hooks.test/', { timeoutMs: 1000 }))
+  const { outcome } = await send(sender, targetAt('https://hooks.test/'))
 
   assert.match(outcome.code, /^dns_(failed|timeout)$/)
 })
@@ -125,14 +128,17 @@ test('fifty silent names at once fail together and hold up no other name', async
   const dns = await fakeDns(t, () => 'silent')
   const sender = testSender(t, { resolve: resolveWith(t, dns.server) })
   const silent = Array.from({ length: 50 }, (_, i) =>
-    send(sender, targetAt(`https://n${i}.test/`, { timeoutMs: 2000 })),
+    send(sender, targetAt(`https://n${i}.test/`, { timeoutMs: 60_000 })),
   )
   const fine = await send(sender, targetAt(receiver.url))
 
   assert.equal(fine.outcome.code, 'delivered')
   for (const { outcome } of await Promise.all(silent)) {
     assert.equal(outcome.code, 'dns_timeout')
-    assert.ok(outcome.durationMs < 1500, `took ${outcome.durationMs} ms`)
+    assert.ok(
+      outcome.durationMs < 30_000,
+      `took ${outcome.durationMs} ms: the deadline of the attempt, not of the lookup`,
+    )
   }
 })
 
@@ -146,15 +152,15 @@ test('a name that is resolved only after the deadline leaves no ghost', async (t
       return [{ address: '127.0.0.1', family: 4, ttlSeconds: 0 }]
     },
   })
-  const target = targetAt(`http://hooks.test:${receiver.port}/`, { timeoutMs: 100 })
-  const { outcome, leaves } = await send(sender, target)
+  const url = `http://hooks.test:${receiver.port}/`
+  const { outcome, leaves } = await send(sender, targetAt(url, { timeoutMs: 100 }))
 
   assert.equal(outcome.code, 'dns_timeout')
-  assert.ok(outcome.durationMs >= 100 && outcome.durationMs < 1100, `took ${outcome.durationMs} ms`)
+  assertAtDeadline(outcome, 100)
   assert.equal(leaves, 0)
   late.resolve()
   // The next attempt gets the late answer; had the first one a ghost, it would have connected before.
-  assert.equal((await send(sender, target)).outcome.code, 'delivered')
+  assert.equal((await send(sender, targetAt(url))).outcome.code, 'delivered')
   assert.equal(receiver.connections, 1)
   assert.equal(receiver.requests.length, 1)
 })

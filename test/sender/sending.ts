@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { senderContextOf } from '../../src/compose/delivering.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
@@ -57,4 +58,9 @@ export function send(sender: Sender, target: Target, message: OutgoingMessage = 
       },
     )
   })
+}
+
+/** The attempt ended at its deadline and not at a later one; a busy machine may stop the process for seconds. */
+export function assertAtDeadline({ durationMs }: Outcome, timeoutMs: number): void {
+  assert.ok(durationMs >= timeoutMs && durationMs < timeoutMs + 8_000, `took ${durationMs} ms`)
 }
