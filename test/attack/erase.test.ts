@@ -3,10 +3,10 @@ import { test } from 'node:test'
 import { eventually } from '../e2e/eventually.ts'
 import { dialects, isLong, Target } from './attack.ts'
 
-const messages = isLong ? 100_000 : 600
+const messages = isLong ? 100_000 : 400
 /** Messages of a mebibyte, whose payloads are read and rewritten. */
 const large = isLong ? 100 : 4
-const perBatch = isLong ? 500 : 300
+const perBatch = isLong ? 500 : 200
 
 for (const dialect of dialects) {
   test(`${dialect}: erasing and exporting a person with very many messages makes no other client wait`, async (t) => {

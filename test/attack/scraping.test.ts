@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { request } from 'undici'
 import { dialects, isLong, Target } from './attack.ts'
 
 const rounds = isLong ? 2000 : 25
@@ -13,8 +14,8 @@ for (const dialect of dialects) {
     const { token } = JSON.parse(portal.text)
     const url = new URL('/metrics', target.program.api)
     const scrape = async (key: string) => {
-      const reply = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
-      return { status: reply.status, text: await reply.text() }
+      const { statusCode, body } = await request(url, { headers: { authorization: `Bearer ${key}` } })
+      return { status: statusCode, text: await body.text() }
     }
     await target.measure('scraping with a portal token', async () => {
       for (let i = 0; i < rounds; i++) {
@@ -33,7 +34,7 @@ for (const dialect of dialects) {
     await target.measure('scraping without a key', async () => {
       for (let i = 0; i < rounds; i++) {
         const accept = ['*/*', 'application/openmetrics-text', `${'a/b;q=0.1,'.repeat(1000)}*/*`][i % 3] as string
-        const one = () => fetch(url, { headers: { accept } }).then((reply) => reply.text())
+        const one = () => request(url, { headers: { accept } }).then(({ body }) => body.text())
         const texts = await Promise.all(Array.from({ length: atOnce }, one))
         for (const text of texts) assert.match(text, /sluice_messages_accepted/)
       }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { dialects, isLong, Target } from './attack.ts'
 
-const endpoints = isLong ? 100_000 : 20_000
+const endpoints = isLong ? 100_000 : 10_000
 const perStatement = 5000
 const longest = 777
 const queueOfLongest = 20_000
