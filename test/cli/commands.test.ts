@@ -11,19 +11,19 @@ import { main, runHere, workplace } from './program.ts'
 
 describe('config', () => {
   test('prints every setting with value and origin, and no secret, for people and as JSON', async () => {
-    const { directory, run } = workplace()
+    const { directory, begin } = workplace()
     writeFileSync(join(directory, 'sluice.json'), '{"lease":"30s"}')
     const env = {
       SLUICE_ADMIN_KEY: 'hunter2-and-more',
       SLUICE_STORE: 'postgres://u:hunter2-and-more@db/x',
       NO_COLOR: '1',
     }
-    const people = run('config --in-flight 7', env)
+    const people = begin('config --in-flight 7', env)
     assert.equal(await people.ended, 0)
     assert.match(people.out, /^inFlight +7 +flag --in-flight$/m)
     assert.match(people.out, /^lease +30s +file sluice.json$/m)
     assert.match(people.out, /^store +postgres:\/\/\*\*\*\*@db\/x +environment SLUICE_STORE$/m)
-    const json = run('config --json', env)
+    const json = begin('config --json', env)
     assert.equal(await json.ended, 0)
     const rows = JSON.parse(json.out) as { name: string; value: string; origin: string }[]
     assert.deepEqual(
@@ -111,7 +111,9 @@ describe('a start that cannot succeed', () => {
   ]
   for (const [name, args, env, code, message] of cases) {
     test(`${name}: one message and exit code ${code}`, async () => {
-      const program = workplace().run(args, env)
+      const { begin, run } = workplace()
+      // The program itself opens the store, and turns errors of that into messages.
+      const program = code === 2 ? begin(args, env) : run(args, env)
       assert.equal(await program.ended, code, program.err)
       assert.match(program.err, message)
       assert.doesNotMatch(program.err, /\n +at |hunter2-and-more/)
@@ -136,8 +138,7 @@ test('help and version go to standard output and exit with 0', async () => {
 })
 
 test('openapi prints the whole document', async () => {
-  const { run } = workplace()
-  const whole = run('openapi')
+  const whole = workplace().begin('openapi')
   assert.equal(await whole.ended, 0, whole.err)
   const document = JSON.parse(whole.out) as { openapi: string; paths: Record<string, unknown> }
   assert.equal(document.openapi, '3.1.0')

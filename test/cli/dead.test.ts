@@ -114,7 +114,7 @@ describe('dead letters', () => {
     assert.equal(new Set(again).size, again.length)
     await sluice('task show qtask_nobody', 4)
 
-    const following = place.run(['dead', 'replay', 'paced', '--all', '--per-second', '1'], place.env)
+    const following = place.begin(['dead', 'replay', 'paced', '--all', '--per-second', '1'], place.env)
     let task: { id: string } | undefined
     await eventually('the task runs', async () => {
       task = (await json<{ id: string }[]>('task list --state running'))[0]

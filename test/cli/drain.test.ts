@@ -29,9 +29,9 @@ function settings(place: Place): Record<string, string> {
 }
 
 /** Runs the program on the store in a process of its own. */
-function runner(place: Place, more: Readonly<Record<string, string>> = {}): (args: string) => Run {
+function runner(place: Place): (args: string) => Run {
   const { run } = workplace()
-  return (args) => run(args, { ...settings(place), ...more })
+  return (args) => run(args, settings(place))
 }
 
 /** Runs the program on the store within this process, to its end; throws unless that is a good one. */
@@ -88,24 +88,20 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const receiver = await Receiver.listen(t)
       receiver.behave('/held', () => new Promise(() => {}))
       await waiting(t, place, 1, `${receiver.url}/held`)
-      // A shutdown waits ten minutes for attempts under way; a drain waits no longer than its own time.
-      const run = runner(place, { SLUICE_SHUTDOWN_LIMIT: '10m' })
       const begunAt = performance.now()
-      // Of these 16 s, the first 10 are for the start of the attempt.
-      const program = run('drain --for 16s --json')
-      assert.equal(await program.ended, 0, program.err)
+      // A shutdown waits ten minutes for attempts under way; a drain waits no longer than its own time. Of these 16 s, the
+      // first 10 are for the start of the attempt.
+      const out = await drained(place, 'drain --for 16s --json --shutdown-limit 10m')
       assert.ok(performance.now() - begunAt < 5 * 60_000, 'the drain waited like a shutdown')
       assert.equal(receiver.arrivals.length, 1)
-      assert.deepEqual(JSON.parse(program.out), { ended: 'time', delivered: 0, waiting: 0, dead: 0 })
+      assert.deepEqual(JSON.parse(out), { ended: 'time', delivered: 0, waiting: 0, dead: 0 })
       assert.deepEqual(
         await place.query('select endpoint from lane where owner is not null'),
         [],
         'lanes are handed back',
       )
       receiver.behave('/held', () => ({ status: 200 }))
-      const next = run('drain')
-      assert.equal(await next.ended, 0, next.err)
-      assert.match(next.out, /^Drained: 1 delivered/)
+      assert.match(await drained(place, 'drain'), /^Drained: 1 delivered/)
     })
 
     test('does not say that nothing is due when its time ends before the next retry', async (t) => {
@@ -151,11 +147,9 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     })
 
     test('with nothing to do ends at once', async (t) => {
-      const run = runner(await openPlace(t, dialect))
-      const program = run('drain')
-      assert.equal(await program.ended, 0, program.err)
-      assert.match(program.out, /^Drained: 0 delivered, .* nothing more is due\.\n$/)
-      const quiet = run('drain --quiet --log-level info')
+      const place = await openPlace(t, dialect)
+      assert.match(await drained(place, 'drain'), /^Drained: 0 delivered, .* nothing more is due\.\n$/)
+      const quiet = runner(place)('drain --quiet --log-level info')
       assert.equal(await quiet.ended, 0)
       assert.equal(`${quiet.out}${quiet.err}`, '', 'cron has nothing to mail')
     })

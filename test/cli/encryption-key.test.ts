@@ -9,9 +9,10 @@ const env = { SLUICE_ADMIN_KEY: 'sk_fixed_0123456789', SLUICE_LISTEN: '127.0.0.1
 const headers = { authorization: 'Bearer sk_fixed_0123456789', 'content-type': 'application/json' }
 
 test('a lost key file stops the start with the name of the key, and put back, everything opens again', async () => {
-  const { directory, run } = workplace()
+  const { directory, run, begin } = workplace()
   const file = join(directory, 'data/encryption.key')
-  const first = run('serve', env)
+  const store = `sqlite:${join(directory, 'data/sluice.db')}`
+  const first = begin(`serve --store ${store}`, env)
   const address = await first.says(listening)
   assert.equal(statSync(file).mode & 0o777, 0o600)
   const post = (path: string, body: unknown) =>
@@ -23,7 +24,7 @@ test('a lost key file stops the start with the name of the key, and put back, ev
     return ((await answer.json()) as { key: string }).key
   }
   const secret = await secretAt(address)
-  first.child.kill('SIGTERM')
+  first.stop('SIGTERM')
   assert.equal(await first.ended, 0)
 
   renameSync(file, `${file}.kept`)
@@ -36,8 +37,8 @@ test('a lost key file stops the start with the name of the key, and put back, ev
 
   assert.ok(!existsSync(file), 'no new key is left, which would open nothing')
   renameSync(`${file}.kept`, file)
-  const third = run('serve', env)
+  const third = begin(`serve --store ${store}`, env)
   assert.equal(await secretAt(await third.says(listening)), secret)
-  third.child.kill('SIGTERM')
+  third.stop('SIGTERM')
   assert.equal(await third.ended, 0)
 })

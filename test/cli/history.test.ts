@@ -61,7 +61,7 @@ describe('looking back', () => {
   })
 
   test('tail shows attempts made after it began, each once', async (t) => {
-    const { sluice, json, run, env } = place
+    const { sluice, json, begin, env } = place
     const receiver = await Receiver.listen(t)
     await sluice('app create Tailed --uid tailed')
     await sluice(`endpoint create tailed ${receiver.url}/ --uid here`)
@@ -69,14 +69,14 @@ describe('looking back', () => {
     await receiver.until('the old one', () => receiver.arrivals.length === 1)
     let recorded: unknown[] = []
     while (recorded.length === 0) recorded = await json<unknown[]>('attempts tailed --endpoint here')
-    const tail = run('tail --app tailed --every 100ms', { ...env, NO_COLOR: '1' })
+    const tail = begin('tail --app tailed --every 100ms', { ...env, NO_COLOR: '1' })
     await tail.says(/Following attempts/)
     const sent = new Set<string>()
     // The first ones may be attempted before it has looked for the first time.
     while (!/tailed\/here/.test(tail.out)) sent.add(String((await json('send tailed new.one {}')).id))
     const last = String((await json('send tailed new.one {}')).id)
     await tail.says(new RegExp(`tailed/here +new\\.one +${last} +200 +\\d+ ms +delivered\n`))
-    tail.child.kill('SIGINT')
+    tail.stop('SIGINT')
     assert.equal(await tail.ended, 0)
     const shown = [...tail.out.matchAll(/ (msg_\w+) /g)].map(([, id]) => id as string)
     assert.equal(new Set(shown).size, shown.length)

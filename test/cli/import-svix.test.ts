@@ -4,21 +4,23 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { atEnd } from '../e2e/at-end.ts'
-import { sqlitePlace } from '../e2e/place.ts'
-import { apiKey, Program } from '../e2e/program.ts'
-import { runHere, workplace } from './program.ts'
+import { adminKey as apiKey, runHere, served, workplace } from './program.ts'
 
 const where = workplace()
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
 
 type Json = Record<string, unknown>
 
-async function server(t: TestContext): Promise<Program> {
-  const { store } = await sqlitePlace(t)
-  return Program.start(t, 'serve', store)
+interface Server {
+  readonly api: string
 }
 
-async function call({ api }: Program, method: string, path: string, body?: object): Promise<Json & { data: Json[] }> {
+async function server(): Promise<Server> {
+  const { url } = await served(workplace())
+  return { api: `${url}/api/v1` }
+}
+
+async function call({ api }: Server, method: string, path: string, body?: object): Promise<Json & { data: Json[] }> {
   const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
   const answer = await fetch(`${api}${path}`, {
     method,
@@ -31,7 +33,7 @@ async function call({ api }: Program, method: string, path: string, body?: objec
 }
 
 /** Copies from a server; the answer is the report. */
-async function copy(from: string, to: Program, line = '', code = 0) {
+async function copy(from: string, to: Server, line = '', code = 0) {
   const args = `import svix --from ${from} --token ${apiKey} --per-second 1000 --json ${line}`.trim().split(/\s+/)
   const env = { SLUICE_URL: new URL(to.api).origin, SLUICE_API_KEY: apiKey }
   const { out, err, ended } = await runHere(args, where, env)
@@ -42,8 +44,8 @@ async function copy(from: string, to: Program, line = '', code = 0) {
 const counts = ({ eventTypes, applications, endpoints }: Json) =>
   [eventTypes, applications, endpoints].map((each) => Object.values(each as Record<string, number>).join('/')).join(' ')
 
-test('a copy takes everything that Svix shows, and a second one changes nothing', async (t) => {
-  const [from, to] = await Promise.all([server(t), server(t)])
+test('a copy takes everything that Svix shows, and a second one changes nothing', async () => {
+  const [from, to] = await Promise.all([server(), server()])
   await call(from, 'POST', '/event-type', {
     name: 'invoice.paid',
     description: 'Paid',
@@ -211,7 +213,7 @@ const endpointOf = (n: number, more: Json = {}): Json => ({
 })
 
 test('a copy reads the shapes of older and hosted Svix servers, page by page, and waits when asked to', async (t) => {
-  const to = await server(t)
+  const to = await server()
   /** The instants of the requests for each path. */
   const asked = new Map<string, number[]>()
   let isBusy = true
@@ -286,7 +288,7 @@ test('a copy reads the shapes of older and hosted Svix servers, page by page, an
 })
 
 test('a copy that stops says how to go on; an object that is refused does not stop it', async (t) => {
-  const to = await server(t)
+  const to = await server()
   let broken = true
   const from = await svixServer(
     t,
@@ -320,7 +322,7 @@ test('a copy that stops says how to go on; an object that is refused does not st
 })
 
 test('a copy refuses a wrong token, no token, itself, and servers that talk nonsense', async (t) => {
-  const to = await server(t)
+  const to = await server()
   const origin = new URL(to.api).origin
   const env = { SLUICE_URL: origin, SLUICE_API_KEY: apiKey }
   const from = await svixServer(t, [], () => false)

@@ -45,26 +45,26 @@ describe('listen alone', () => {
   })
 
   test('prints JSON lines for programs', async () => {
-    const program = workplace().run(`listen --port 0 --json --host 127.0.0.1`)
+    const program = workplace().begin(`listen --port 0 --json --host 127.0.0.1`)
     const url = await program.says(/"listening":"([^"]+)"/)
     await fetch(url, { method: 'POST', body: new Uint8Array([0xff]) })
     await program.says(/\n.*"bodyBase64":"\/w=="/)
     const { method, path, id } = JSON.parse(program.out.trim().split('\n')[1] ?? '')
     assert.deepEqual([method, path, id], ['POST', '/', ''])
-    program.child.kill('SIGTERM')
+    program.stop('SIGTERM')
     assert.equal(await program.ended, 0)
   })
 
   test('says when the port is taken or the secret is none', async (t) => {
-    const { run } = workplace()
+    const { begin } = workplace()
     const other = createServer().listen(0, '127.0.0.1')
     t.after(() => other.close())
     await once(other, 'listening')
     const { port } = other.address() as AddressInfo
-    const taken = run(`listen --port ${port}`)
+    const taken = begin(`listen --port ${port}`)
     assert.equal(await taken.ended, 1)
     assert.equal(taken.err, `Cannot listen on 127.0.0.1:${port}: another process uses this port.\n`)
-    const wrong = run('listen --port 0 --secret sesame')
+    const wrong = begin('listen --port 0 --secret sesame')
     assert.equal(await wrong.ended, 2)
     assert.match(
       wrong.err,
@@ -81,50 +81,50 @@ describe('listen for an application', () => {
   })
 
   test('makes the application and the endpoint, verifies, and leaves no endpoint behind', async () => {
-    const { run, env, sluice, json } = place
-    const listener = run('listen --app demo --port 0', env)
+    const { begin, env, sluice, json } = place
+    const listener = begin('listen --app demo --port 0', env)
     await listener.says(/Endpoint {2}listen-\d+ of demo on http/)
     await listener.says(/Waiting/)
     const { id } = await json(['send', 'demo', 'video.trending', '{"id":9007199254740993}'])
     await listener.says(new RegExp(`✓ verified {2}${id}\\n {10}\\{\\n {12}"id": 9007199254740993\\n`))
-    listener.child.kill('SIGINT')
+    listener.stop('SIGINT')
     assert.equal(await listener.ended, 0)
     assert.match(await sluice('endpoint list demo'), /^No endpoints\. Create one: sluice endpoint create demo URL/)
   })
 
   test('verifies by another profile, under the names the application has', async () => {
-    const { run, env, json } = place
+    const { begin, env, json } = place
     await json(
       'app create Named --uid named --signature-header id=X-VVV-Id --signature-header signature=X-VVV-Signature',
     )
-    const listener = run('listen --app named --port 0 --profile timestamped', env)
+    const listener = begin('listen --app named --port 0 --profile timestamped', env)
     await listener.says(/Waiting/)
     const { id } = await json(['send', 'named', 'video.trending', '{"n":1.0}'])
     await listener.says(new RegExp(`✓ verified {2}${id}\\n {10}\\{\\n {12}"n": 1\\.0\\n`))
-    listener.child.kill('SIGINT')
+    listener.stop('SIGINT')
     assert.equal(await listener.ended, 0)
   })
 
   test('with --keep pauses its endpoint, so that what is sent meanwhile arrives the next time', async () => {
-    const { run, env, sluice, json } = place
-    const first = run('listen --app kept --port 0 --keep --event-type a.*', env)
+    const { begin, env, sluice, json } = place
+    const first = begin('listen --app kept --port 0 --keep --event-type a.*', env)
     const port = await first.says(/listen-(\d+)/)
     await first.says(/Waiting/)
-    first.child.kill('SIGINT')
+    first.stop('SIGINT')
     assert.equal(await first.ended, 0)
     assert.match(await sluice('endpoint list kept'), /listen-\d+ .* a\.\* .* paused$/m)
     await json('send kept b.c {}')
     const { id } = await json('send kept a.b {}')
-    const second = run(`listen --app kept --port ${port}`, env)
+    const second = begin(`listen --app kept --port ${port}`, env)
     await second.says(new RegExp(`✓ verified {2}${id}`))
-    second.child.kill('SIGINT')
+    second.stop('SIGINT')
     assert.equal(await second.ended, 0)
     assert.match(second.out, /\n1 request, 1 verified\.\n$/)
   })
 
   test('on a server that may not deliver to this machine says what to do', async () => {
     const strict = await served(workplace(), [])
-    const listener = strict.run('listen --app demo --port 0', strict.env)
+    const listener = strict.begin('listen --app demo --port 0', strict.env)
     assert.equal(await listener.ended, 2)
     assert.match(
       listener.err,

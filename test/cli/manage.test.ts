@@ -283,11 +283,11 @@ describe('managing over the API', () => {
   })
 
   test('keys are shown once, do what they are for, and end when revoked', async () => {
-    const { sluice, json, run, url } = place
+    const { sluice, json, begin, url } = place
     const made = await json('key create ci --scope publish --scope read --app acme --expires 1h')
     assert.ok(isApiKey(String(made.token)))
     const asKey = async (args: string) => {
-      const program = run(args, { SLUICE_URL: url, SLUICE_API_KEY: String(made.token) })
+      const program = begin(args, { SLUICE_URL: url, SLUICE_API_KEY: String(made.token) })
       return [await program.ended, program.err] as const
     }
     assert.deepEqual((await asKey('app get acme'))[0], 0)
@@ -310,7 +310,7 @@ describe('managing over the API', () => {
   })
 
   test('an error is one message, with a code for scripts', async () => {
-    const { sluice, run } = place
+    const { sluice, begin } = place
     assert.equal(await sluice('app get acne', 4), 'There is no application "acne". Did you mean acme?\n')
     assert.match(await sluice('app create Acme --uid acme', 6), /already in use/)
     assert.match(await sluice('endpoint create acme ftp://x/', 2), /^Invalid request:\n {2}- url: /)
@@ -319,7 +319,7 @@ describe('managing over the API', () => {
     assert.match(await sluice('app list --limit none', 2), /It must be a whole number/)
     assert.match(await sluice('app list --url nowhere', 2), /--url must be a server's address/)
     assert.match(await sluice('app create X --metadata x', 2), /"x" must be NAME=VALUE/)
-    const keyless = run('app list', { SLUICE_URL: place.url })
+    const keyless = begin('app list', { SLUICE_URL: place.url })
     assert.equal(await keyless.ended, 5)
     assert.match(keyless.err, /Give one with --key or SLUICE_API_KEY\.\n$/)
   })
@@ -372,23 +372,23 @@ describe('managing over the API', () => {
     t.after(() => server.close())
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
-    const rotating = workplace().run(`endpoint rotate acme main --key k --url http://127.0.0.1:${port}`)
+    const rotating = workplace().begin(`endpoint rotate acme main --key k --url http://127.0.0.1:${port}`)
     assert.equal(await rotating.ended, 0, rotating.err)
     assert.match(rotating.out, /^secret +whsec_bmV3\nold secret +also signs until /)
     assert.deepEqual(requests, ['POST /api/v1/app/acme/endpoint/main/secret/rotate'])
   })
 
   test('a server that does not exist, and one that is not Sluice, have different errors', async (t) => {
-    const { run } = workplace()
+    const { begin } = workplace()
     const other = createServer((_request, response) => response.writeHead(418).end('tea')).listen(0, '127.0.0.1')
     t.after(() => other.close())
     await once(other, 'listening')
     const { port } = other.address() as AddressInfo
-    const wrong = run(`app list --url http://127.0.0.1:${port}`)
+    const wrong = begin(`app list --url http://127.0.0.1:${port}`)
     assert.equal(await wrong.ended, 1)
     assert.match(wrong.err, /with 418\. Is it a Sluice server\?/)
     await new Promise((resolve) => other.close(resolve))
-    const gone = run(`app list --url http://127.0.0.1:${port}/api/v1/`)
+    const gone = begin(`app list --url http://127.0.0.1:${port}/api/v1/`)
     assert.equal(await gone.ended, 7)
     assert.match(
       gone.err,

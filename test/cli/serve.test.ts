@@ -12,6 +12,8 @@ import { main, workplace } from './program.ts'
 
 const shell = promisify(execFile)
 const listening = /Listening on (http:\/\/\S+)/
+/** The store that a server makes by default in its directory, for one within this process. */
+const storeIn = (directory: string) => `sqlite:${join(directory, 'data/sluice.db')}`
 
 describe('serve', () => {
   let taken: Server
@@ -72,8 +74,9 @@ describe('serve', () => {
   })
 
   test('on this machine prints a link that signs in once, which no log has, and none elsewhere', async () => {
-    const { run } = workplace()
-    const server = run('serve --local --listen 127.0.0.1:0')
+    const { directory, begin } = workplace()
+    const here = (args: string) => begin(`${args} --store ${storeIn(directory)}`)
+    const server = here('serve --local --listen 127.0.0.1:0')
     const link = new URL(await server.says(/Dashboard +(http:\S+)/))
     const token = link.hash.replace('#signin=', '')
     const signIn = () =>
@@ -84,30 +87,33 @@ describe('serve', () => {
     assert.equal((await fetch(`${link.origin}/api/v1/app`, { headers: { cookie } })).status, 200)
     assert.equal((await signIn()).status, 401)
     const key = /^ {2}(sk_\w+)$/m.exec(server.out)?.[1] ?? ''
-    const command = run('dashboard', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    const command = begin('dashboard', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
     assert.match(await command.says(/^(http:\S+)$/m), /\/#signin=signin_\w{36}$/)
-    const list = run('session list', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    const list = begin('session list', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
     const session = await list.says(/(sess_\w+) +dashboard +admin/)
-    const end = run(`session end ${session}`, { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    const end = begin(`session end ${session}`, { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
     assert.equal(await end.ended, 0)
     assert.equal((await fetch(`${link.origin}/api/v1/app`, { headers: { cookie } })).status, 401)
-    const endAll = run('session end --all', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    const endAll = begin('session end --all', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
     assert.equal(await endAll.ended, 0)
-    assert.equal(await run('session end', { SLUICE_URL: link.origin, SLUICE_API_KEY: key }).ended, 2)
-    server.child.kill('SIGTERM')
+    assert.equal(await begin('session end', { SLUICE_URL: link.origin, SLUICE_API_KEY: key }).ended, 2)
+    server.stop('SIGTERM')
     assert.equal(await server.ended, 0)
     assert.ok(!server.err.includes(token), 'the link is in no log')
 
-    const elsewhere = run('serve --listen 127.0.0.1:0')
+    const elsewhere = here('serve --listen 127.0.0.1:0')
     await elsewhere.says(listening)
     assert.ok(!elsewhere.out.includes('signin='))
-    elsewhere.child.kill('SIGTERM')
+    elsewhere.stop('SIGTERM')
     assert.equal(await elsewhere.ended, 0)
   })
 
   test('with a fixed key admits that one and makes none', async () => {
-    const { run } = workplace()
-    const server = run('serve', { SLUICE_LISTEN: '127.0.0.1:0', SLUICE_ADMIN_KEY: 'sk_fixed_0123456789' })
+    const { directory, begin } = workplace()
+    const server = begin(`serve --store ${storeIn(directory)}`, {
+      SLUICE_LISTEN: '127.0.0.1:0',
+      SLUICE_ADMIN_KEY: 'sk_fixed_0123456789',
+    })
     const address = await server.says(listening)
     const answer = await fetch(`${address}/api/v1/app`, { headers: { authorization: 'Bearer sk_fixed_0123456789' } })
     assert.equal(answer.status, 200)
@@ -120,7 +126,7 @@ describe('serve', () => {
     await fetch(`${address}/api/v1/app`, { ...post, body: '{"name":"A","uid":"a"}' })
     const refused = await fetch(`${address}/api/v1/app/a/endpoint`, { ...post, body: '{"url":"http://127.0.0.1:9/"}' })
     assert.equal(refused.status, 422)
-    server.child.kill('SIGTERM')
+    server.stop('SIGTERM')
     assert.equal(await server.ended, 0)
   })
 
@@ -169,25 +175,27 @@ describe('serve', () => {
   })
 
   test('--local on an address that others can reach permits nothing and says what to do', async () => {
-    const { run } = workplace()
-    const server = run('serve --local --listen 0.0.0.0:0')
+    const { directory, begin } = workplace()
+    const server = begin(`serve --local --listen 0.0.0.0:0 --store ${storeIn(directory)}`)
     await server.says(listening)
     await server.says(/npx sluice send .*\n/)
     assert.match(server.out, /Warning: --local has no effect: .* listens on 0\.0\.0\.0\. .*--allow-networks 127/)
     assert.match(server.out, /Targets +public addresses over https\n/)
-    server.child.kill('SIGTERM')
+    server.stop('SIGTERM')
     assert.equal(await server.ended, 0)
   })
 
   test("a client's key in SLUICE_API_KEY never becomes the admin key of a store that made it", async () => {
-    const { run } = workplace()
+    const { directory, begin } = workplace()
     const ask = async (address: string, method: string, path: string, key: string, body?: unknown) => {
       const type = body === undefined ? {} : { 'content-type': 'application/json' }
       const headers = { authorization: `Bearer ${key}`, ...type }
       const answer = await fetch(`${address}/api/v1${path}`, { method, headers, body: JSON.stringify(body) ?? null })
       return { status: answer.status, body: JSON.parse((await answer.text()) || 'null') }
     }
-    const first = run('serve --listen 127.0.0.1:0', { SLUICE_API_KEY: 'old_name_0123456789' })
+    const first = begin(`serve --listen 127.0.0.1:0 --store ${storeIn(directory)}`, {
+      SLUICE_API_KEY: 'old_name_0123456789',
+    })
     const address = await first.says(listening)
     await first.says(/npx sluice send .*\n/)
     assert.match(first.out, /Warning: .*old name, SLUICE_API_KEY .*Rename it to SLUICE_ADMIN_KEY/, 'for one release')
@@ -198,7 +206,7 @@ describe('serve', () => {
     const revoked = await make(['admin'])
     assert.equal((await ask(address, 'DELETE', `/api-key/${revoked.id}`, 'old_name_0123456789')).status, 204)
     const { token } = (await ask(address, 'POST', '/auth/app-portal-access/a', 'old_name_0123456789', {})).body
-    first.child.kill('SIGTERM')
+    first.stop('SIGTERM')
     assert.equal(await first.ended, 0)
 
     for (const [key, status] of [
@@ -206,22 +214,22 @@ describe('serve', () => {
       [revoked.token, 401],
       [token, 403],
     ]) {
-      const server = run('serve --listen 127.0.0.1:0', { SLUICE_API_KEY: key })
+      const server = begin(`serve --listen 127.0.0.1:0 --store ${storeIn(directory)}`, { SLUICE_API_KEY: key })
       const at = await server.says(listening)
       await server.says(/npx sluice send .*\n/)
       assert.equal((await ask(at, 'GET', '/api-key', key)).status, status)
       assert.ok(!server.out.includes('Warning'))
-      server.child.kill('SIGTERM')
+      server.stop('SIGTERM')
       assert.equal(await server.ended, 0)
     }
   })
 
   test('a lost admin key is replaced straight in the store, also while the server runs', async () => {
-    const { run } = workplace()
+    const { directory, begin, run } = workplace()
     const early = run('key create rescue --admin')
     assert.equal(await early.ended, 4)
     assert.match(early.err, /^There is no store at \.\/data\/sluice\.db\. Run this where the server runs, or name/)
-    const server = run('serve --listen 127.0.0.1:0')
+    const server = begin(`serve --listen 127.0.0.1:0 --store ${storeIn(directory)}`)
     const address = await server.says(listening)
     const made = run('key create rescue --admin --json', { SLUICE_API_KEY: 'sk_something_else_0' })
     assert.equal(await made.ended, 0, made.err)
@@ -236,7 +244,7 @@ describe('serve', () => {
     )
     assert.ok(!JSON.stringify(data).includes(token))
     assert.equal(await run('key create rescue --admin --scope read').ended, 2)
-    server.child.kill('SIGTERM')
+    server.stop('SIGTERM')
     assert.equal(await server.ended, 0)
   })
 

@@ -209,9 +209,9 @@ describe('sources at the command line', () => {
   })
 
   test('listen --source shows events of that source alone', async () => {
-    const { run, env, sluice, json } = place
+    const { begin, env, sluice, json } = place
     const [{ url }, other] = [await create('heard'), await create('unheard')]
-    const listener = run('listen --source heard --port 0', env)
+    const listener = begin('listen --source heard --port 0', env)
     await listener.says(/Endpoint {2}listen-\d+ of shop on http/)
     await listener.says(/Waiting/)
     await json('send shop video.trending {}')
@@ -222,7 +222,7 @@ describe('sources at the command line', () => {
     await listener.says(
       new RegExp(`✓ verified {2}${id} {2}push\\n {10}\\{\\n {12}"ref": "main",\\n {12}"size": 1\\.0\\n`),
     )
-    listener.child.kill('SIGINT')
+    listener.stop('SIGINT')
     assert.equal(await listener.ended, 0)
     assert.match(listener.out, /\n1 request, 1 verified\.\n$/)
     assert.match(await sluice('endpoint list shop'), /^No endpoints\./)

@@ -44,7 +44,7 @@ for (const way of ['withSqlite', 'withNode'] as const) {
     await shell(place, page[way])
     if (way === 'withNode') await shell(place, page.withSqlite.replace(/^sqlite3.*\n/m, ''))
     await before.sluice('send acme a.b {} --event-id late')
-    before.server.child.kill('SIGTERM')
+    before.server.stop('SIGTERM')
     assert.equal(await before.server.ended, 0)
 
     await shell(place, page.restore)
