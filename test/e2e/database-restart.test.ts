@@ -29,8 +29,8 @@ test('a database that crashes and comes back under load costs nothing that was a
     receiver.behave(`/${i}`, () => new Promise((resolve) => setTimeout(resolve, 15, { status: 200 })))
     await ledger.subscribe(client, receiver, 'acme', `/${i}`)
   }
-  const load = new Load(t, ledger, client, 'acme', 40)
-  await eventually('everything runs', () => ledger.count('accepted') >= 60)
+  const load = new Load(t, ledger, client, 'acme', 60)
+  await eventually('everything runs', () => ledger.count('accepted') >= 30)
 
   await database.stop('at once')
   const stoppedAt = performance.now()
@@ -44,7 +44,7 @@ test('a database that crashes and comes back under load costs nothing that was a
   await database.start()
 
   const before = ledger.count('accepted')
-  await eventually('events are accepted again', () => ledger.count('accepted') >= before + 60)
+  await eventually('events are accepted again', () => ledger.count('accepted') >= before + 30)
   await load.stop()
   await ledger.allDelivered(receiver)
   await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)

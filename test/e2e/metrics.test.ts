@@ -60,14 +60,12 @@ test('a server and a worker offer metrics at addresses of their own, whose count
     return read('sluice_workers{state="alive"}') === 2 && read('sluice_circuits{state="closed"}') === 4
   })
   assert.equal(ofWorker('sluice_leader') === 1, ofWorker('sluice_workers{state="alive"}') !== undefined)
-})
 
-test('a port in use is refused before anything is made', async (t) => {
-  const place = await openPlace(t, 'sqlite')
-  const first = await Program.start(t, 'serve', place.store, { SLUICE_METRICS_LISTEN: '127.0.0.1:0' })
-  const taken = new URL(metricsOf(first)).host
-  const other = await openPlace(t, 'sqlite')
-  const second = await Program.run(t, 'serve', other.store, { SLUICE_METRICS_LISTEN: taken })
-  assert.notEqual(second.exit.code, 0)
-  assert.match(second.logged, new RegExp(`Cannot listen on ${taken}`))
+  await t.test('a port in use is refused before anything is made', async (each) => {
+    const taken = new URL(metricsOf(server)).host
+    const other = await openPlace(each, 'sqlite')
+    const second = await Program.run(each, 'serve', other.store, { SLUICE_METRICS_LISTEN: taken })
+    assert.notEqual(second.exit.code, 0)
+    assert.match(second.logged, new RegExp(`Cannot listen on ${taken}`))
+  })
 })

@@ -15,6 +15,21 @@ const traceId = '0af7651916cd43dd8448eb211c80319c'
 const traceparent = `00-${traceId}-b7ad6b7169203331-01`
 const quickly = { OTEL_BSP_SCHEDULE_DELAY: '50' }
 
+/** Starts the program after some code that follows its modules. */
+const after = (code: string) => ({ nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(code)}`] })
+const hooks = "import { registerHooks } from 'node:module'; "
+// A bundle names the modules in it. The package `api` has only types and empty functions; prom-client loads it.
+const reporting = after(
+  `${hooks}registerHooks({ load(url, context, next) {
+    const loaded = next(url, context)
+    const names = [url, ...(String(loaded.source).match(/^\\/\\/#region .*/gm) ?? [])]
+    for (const name of names) {
+      if (/opentelemetry/.test(name) && !name.includes('@opentelemetry/api/')) process._rawDebug('loaded ' + name)
+    }
+    return loaded
+  } })`,
+)
+
 async function publish({ api }: Program, headers: Record<string, string> = {}, fields: object = {}): Promise<string> {
   const reply = await request(`${api}/app/acme/msg`, {
     method: 'POST',
@@ -50,7 +65,9 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       // On a busy machine a worker that loses its lane makes the attempt twice.
       SLUICE_LEASE: '60s',
     }
-    const first = await Program.start(t, 'serve', place.store, { ...env, OTEL_SERVICE_NAME: 'accepting' })
+    const first = await Program.start(t, 'serve', place.store, { ...env, OTEL_SERVICE_NAME: 'accepting' }, reporting)
+    // So `reporting` names what is loaded, and no name means that nothing is.
+    assert.match(first.logged, /loaded .*@opentelemetry\/sdk-trace\//)
     const client = new Client(first.api)
     await client.createApplication('acme')
     const url = `${receiver.url}/hook/a-very-secret-value?key=a-very-secret-value`
@@ -288,21 +305,6 @@ test('a collector that is gone is logged once, and again when it is back', async
   assert.equal(server.logged.match(/could not be exported/g)?.length, 1)
 })
 
-/** Starts the program after some code that follows its modules. */
-const first = (code: string) => ({ nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(code)}`] })
-const hooks = "import { registerHooks } from 'node:module'; "
-// A bundle names the modules in it. The package `api` has only types and empty functions; prom-client loads it.
-const reporting = first(
-  `${hooks}registerHooks({ load(url, context, next) {
-    const loaded = next(url, context)
-    const names = [url, ...(String(loaded.source).match(/^\\/\\/#region .*/gm) ?? [])]
-    for (const name of names) {
-      if (/opentelemetry/.test(name) && !name.includes('@opentelemetry/api/')) process._rawDebug('loaded ' + name)
-    }
-    return loaded
-  } })`,
-)
-
 // test/runtime/trace-settings.test.ts has the variables that ask for no traces.
 test('OpenTelemetry is not loaded when the variables ask for no traces', async (t) => {
   const place = await openPlace(t, 'sqlite')
@@ -318,16 +320,9 @@ test('OpenTelemetry is not loaded when the variables ask for no traces', async (
   assert.ok(!server.logged.includes('loaded'), server.logged)
 })
 
-test('OpenTelemetry is loaded with its variables', async (t) => {
-  const place = await openPlace(t, 'sqlite')
-  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' }
-  const server = await Program.start(t, 'serve', place.store, env, reporting)
-  assert.match(server.logged, /loaded .*@opentelemetry\/sdk-trace\//)
-})
-
 test('without its packages, the server says how to install them and delivers', async (t) => {
   const place = await openPlace(t, 'sqlite')
-  const missing = first(
+  const missing = after(
     `${hooks}registerHooks({ resolve(name, context, next) {
       if (!name.startsWith('@opentelemetry/') || context.parentURL.includes('prom-client')) return next(name, context)
       throw Object.assign(new Error('Cannot find package ' + name), { code: 'ERR_MODULE_NOT_FOUND' })
