@@ -5,6 +5,7 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { runProgram } from '../../src/cli/program.ts'
+import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openLog } from '../../src/runtime/log.ts'
 import type { StopSignal, Terminal } from '../../src/runtime/process.ts'
@@ -133,6 +134,7 @@ export class RunHere {
     input = '',
     /** The line typed at a terminal, when a command asks; undefined without a terminal. */
     answer?: string,
+    clock: Clock = systemClock,
   ) {
     const terminal: Terminal = {
       env,
@@ -166,7 +168,7 @@ export class RunHere {
     this.ended = runProgram(
       {
         version,
-        clock: systemClock,
+        clock,
         randomText: systemRandomText,
         terminal,
         openLog: (config) => openLog(config, log, false),
@@ -206,8 +208,9 @@ export async function runHere(
   env: Readonly<Record<string, string>>,
   input = '',
   answer?: string,
+  clock?: Clock,
 ): Promise<Ended> {
-  const run = new RunHere(args, directory, env, input, answer)
+  const run = new RunHere(args, directory, env, input, answer, clock)
   return { ended: await run.ended, out: run.out, err: run.err }
 }
 
