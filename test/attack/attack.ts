@@ -216,7 +216,8 @@ export class Target {
 
 async function startServer(t: TestContext, dialect: (typeof dialects)[number], settings: Settings): Promise<Server> {
   const place = await openPlace(t, dialect)
-  const monitor = ['--expose-gc', '--import', join(import.meta.dirname, 'monitor.ts')]
+  const monitor = ['--import', join(import.meta.dirname, 'monitor.ts')]
+  if (!isLong) monitor.unshift('--expose-gc')
   // The defaults, and a long lease: with the kill tests' short one, a server on a starved machine loses its lanes.
   const floors = { SLUICE_MIN_RETRY_WAIT: '1s', SLUICE_FAILURES_PER_MINUTE: '60', SLUICE_LEASE: '30s' }
   const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments: monitor })

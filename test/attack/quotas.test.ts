@@ -8,11 +8,7 @@ const megabyte = 2 ** 20
 const uploads = isLong ? 500 : 60
 const changes = isLong ? 2000 : 300
 
-const settings = {
-  SLUICE_MAX_UPLOAD_PER_CLIENT: '16MiB',
-  SLUICE_MAX_ENDPOINTS_PER_APP: '20',
-  SLUICE_REQUEST_TIMEOUT: '4s',
-}
+const settings = { SLUICE_MAX_UPLOAD_PER_CLIENT: '16MiB', SLUICE_MAX_ENDPOINTS_PER_APP: '20' }
 
 for (const dialect of dialects) {
   test(`${dialect}: uploads that stall are bounded in bytes and cut off`, async (t) => {
