@@ -8,14 +8,14 @@ import { spec } from 'node:test/reporters'
 import { buildUi } from '../scripts/build-ui.ts'
 import { costVariable, processorSeconds } from './preload.ts'
 import { bundleProgram, databaseTemplateVariable, fileTemplateVariable, programVariable } from './prepared.ts'
-import { openPostgresServer, sharedServerVariable } from './store/postgres-server.ts'
+import { openPostgresServer, type PostgresServer, sharedServerVariable } from './store/postgres-server.ts'
 import { testEncryptionKey } from './store/test-key.ts'
 
 /**
  * Runs the tests: all of them, or those whose path contains one of the arguments. All files share one Postgres server.
  *
  *     npm test                      every test
- *     npm run test:fast             the parts without processes, browsers and kills, for the inner loop
+ *     npm run test:fast             types, lint, and the parts without processes, browsers, kills and Postgres: the inner loop
  *     npm run test:noisy            every test, beside two busy loops per core
  *     node test/run.ts test/http    the tests of one folder
  *     node test/run.ts --prepared test/e2e     the same, with the program as a bundle, as a whole run has it
@@ -24,6 +24,7 @@ import { testEncryptionKey } from './store/test-key.ts'
 const folder = import.meta.dirname
 const flags = new Set(process.argv.slice(2).filter((argument) => argument.startsWith('--')))
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('--'))
+const isFast = flags.has('--fast')
 const cores = availableParallelism()
 
 /** The files that take longest. They begin first, so that no core waits for one of them at the end. */
@@ -53,7 +54,7 @@ const slowFolders = [
 ]
 /** Left out of the fast run beside the slow folders: many requests, or real servers. */
 const slowFiles =
-  /docs\/(walkthrough|backup)|deploy\/|receiver\/(reference|once|runtimes|kills)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)|operations\/doctor\.test/
+  /docs\/(walkthrough|backup)|deploy\/|receiver\/(reference|once|runtimes|kills)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate|checkpointer)|operations\/doctor\.test|ui\/snippets|http\/examples|engine\/bounds|intake\/shedding/
 
 /** Tests that build the pages, where they are not built. */
 const usesPages = /^(browser|deploy|package|ui)\//
@@ -92,7 +93,7 @@ const sharing: Readonly<Record<string, number>> = {
 
 const found = globSync('**/*.test.ts', { cwd: folder })
   .filter((file) => wanted.length === 0 || wanted.some((part) => join('test', file).includes(relative('.', part))))
-  .filter((file) => !flags.has('--fast') || (rank(file) === slowFolders.length && !slowFiles.test(file)))
+  .filter((file) => !isFast || (rank(file) === slowFolders.length && !slowFiles.test(file) && !usesPostgres(file)))
   .sort((a, b) => turn(a) - turn(b) || rank(a) - rank(b) || a.localeCompare(b))
 
 const temporary = mkdtempSync(join(fastestFolder(), 'sluice-tests-'))
@@ -104,11 +105,11 @@ const cache = join(folder, '../node_modules/.cache/sluice-tests')
 process.env.NODE_COMPILE_CACHE = cache
 // Two processes of tests that build the pages at once take files away from each other.
 if (found.some((file) => usesPages.test(file))) await buildUi()
-const isPrepared = wanted.length === 0 || flags.has('--prepared')
+const isPrepared = (wanted.length === 0 && !isFast) || flags.has('--prepared')
 const compiled = isPrepared ? Promise.all([compileBundle(), compileSources()]) : undefined
 const busy = flags.has('--noisy') ? Array.from({ length: 2 * cores }, busyLoop) : []
-const server = await openPostgresServer()
-process.env[sharedServerVariable] = server.url
+const server = isFast ? undefined : await openPostgresServer()
+if (server !== undefined) process.env[sharedServerVariable] = server.url
 const [program] = (await compiled) ?? []
 if (program !== undefined) await prepare(program)
 
@@ -119,6 +120,8 @@ if (flags.has('--cost')) {
 }
 
 let failed = found.length === 0
+// Beside the tests: neither uses both cores all the time.
+const checks = isFast ? ['types', 'lint'].map(check) : []
 run({
   files: processes(found),
   // Most tests wait for other processes much of the time: two files beside the cores left an eighth of them idle.
@@ -133,7 +136,8 @@ run({
   .on('end', async () => {
     for (const loop of busy) loop.kill()
     const before = flags.has('--cost') ? processorSeconds() : 0
-    await server.close()
+    await server?.close()
+    if ((await Promise.all(checks)).includes(false)) failed = true
     if (flags.has('--cost')) console.log(costTable(processorSeconds() - before))
     rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
     process.exitCode = failed ? 1 : 0
@@ -181,7 +185,7 @@ async function compileBundle(): Promise<string> {
 /** Names the bundle to the files, and makes the stores that they copy: 30 migrations take longer than a copy. */
 async function prepare(program: string): Promise<void> {
   const file = join(temporary, 'template.db')
-  const database = await server.createDatabase()
+  const database = await (server as PostgresServer).createDatabase()
   const made = [`sqlite:${file}`, database].map((store) =>
     once(
       spawn(process.execPath, [program, 'migrate', '--store', store], {
@@ -219,6 +223,17 @@ function processes(files: readonly string[]): string[] {
     ...groups,
   ]
   return all.sort((a, b) => a.rank - b.rank).map(({ path }) => path)
+}
+
+/** Whether a script of package.json ends well. */
+async function check(name: string): Promise<boolean> {
+  const [code] = await once(spawn('npm', ['run', '-s', name], { stdio: 'inherit', shell: true }), 'exit')
+  return code === 0
+}
+
+/** Files with tests on Postgres: each opens databases on the shared server. */
+function usesPostgres(file: string): boolean {
+  return /(postgres-(harness|server)|e2e\/place)\.ts/.test(readFileSync(join(folder, file), 'utf8'))
 }
 
 /** Files that stop their Postgres server: the others of their process would lose it. */
