@@ -15,8 +15,8 @@ export type Verdict =
 /**
  * Why a delivery is dead. By its attempts: `exhausted`, none left; `aged`, no time left; `gone`, the receiver answered 410.
  * Without one: `expired`, its message's time was up; `overflow`, too many waited; `disabled`, published for an endpoint that
- * drops what comes while it is disabled; `skipped`, an operator took it out of the way; `unshapable`, the endpoint gets
- * only a part of each payload, and this one has no parts; `unfiltered`, the endpoint's filter would have taken too long.
+ * drops what comes while it is disabled; `skipped`, an operator took it out of the way; `unshapable`, the shape of
+ * the endpoint cannot be applied to this payload; `unfiltered`, the endpoint's filter would have taken too long.
  */
 export type DeadReason =
   | 'exhausted'

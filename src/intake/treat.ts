@@ -5,7 +5,7 @@ import type { Subscription, Treatment } from '../domain/match.ts'
 import type { Parts } from '../domain/turns.ts'
 import { Outline } from '../json/outline.ts'
 import { type Filter, type Filterable, filterStepsLimit, readFilter } from '../shaping/filter.ts'
-import { type BoundedShaper, boundedShaper, pseudonymizer } from '../shaping/shape.ts'
+import { type BoundedShaper, boundedShaper, mostFormBytes, pseudonymizer } from '../shaping/shape.ts'
 import type { Publication, Special, Variant } from '../store/store.ts'
 import { type BodySigner, bodySigner } from '../wire/profile.ts'
 import { coalescing } from './coalescing.ts'
@@ -150,7 +150,7 @@ export function stepsOf(filter: Filter, message: Filterable, work: Work): number
 export class Forms {
   readonly variants: Variant[] = []
   readonly body: Uint8Array
-  readonly #shaped = new Map<string, Uint8Array | undefined>()
+  readonly #shaped = new Map<string, Uint8Array | 'too large'>()
   readonly #known = new Map<string, number>()
   #json: Outline | null | undefined
   #bytes = 0
@@ -187,6 +187,7 @@ export class Forms {
     if (this.#isFull(shaping !== null, sign !== null)) return undefined
     const own = shaping === null ? null : yield* this.#shape(shaping)
     if (own === undefined) return undefined
+    if (own === 'too large') return { drop: 'unshapable' }
     const body = own ?? this.body
     if (sign !== null) this.work.add(body.byteLength * signStepsPerByte)
     this.#bytes += own?.byteLength ?? 0
@@ -203,18 +204,20 @@ export class Forms {
     return signed && this.#signedBytes >= signedBytesLimit
   }
 
-  /** The shaped body; undefined when no work is left, or when pseudonyms make it much larger than it was. */
-  *#shape({ name, apply }: Shaping): Parts<Uint8Array | undefined> {
-    if (this.#shaped.has(name)) return this.#shaped.get(name)
+  /** The shaped body; undefined when no work is left. */
+  *#shape({ name, apply }: Shaping): Parts<Uint8Array | 'too large' | undefined> {
+    const known = this.#shaped.get(name)
+    if (known !== undefined) return known
     const json = (yield* this.json()) as Outline
     const length = json.bytes.byteLength
     if (!this.work.take(length * shapeStepsPerByte)) return undefined
-    const mostBytes = Math.max(variantBytesLimit, 2 * length)
+    const mostBytes = mostFormBytes(length)
     const shaped = yield* (apply as BoundedShaper)(json, mostBytes)
     const grown = (shaped?.byteLength ?? mostBytes) - length
     if (grown > 0) this.work.add(grown * shapeStepsPerByte)
-    this.#shaped.set(name, shaped)
-    return shaped
+    const form = shaped ?? 'too large'
+    this.#shaped.set(name, form)
+    return form
   }
 }
 

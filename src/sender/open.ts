@@ -131,7 +131,8 @@ function attemptLimitBytes(responseLimitBytes: number): number {
   return 2 * responseLimitBytes + 128 * 1024
 }
 
-const unshapable = 'The endpoint gets only a part of each payload, and that part of this one cannot be determined.'
+const unshapable =
+  'The shape of the endpoint cannot be applied: the body is not JSON, the secret for its pseudonyms does not open, or the form would be larger than 4 MiB and than twice the payload. Change the shape, or send smaller payloads.'
 
 /** Shapes the body of a message. A signature of the whole body is left out. */
 function* shapedBy(shape: NonNullable<Target['shape']>, message: OutgoingMessage): Parts<OutgoingMessage | undefined> {

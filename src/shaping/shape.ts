@@ -12,6 +12,14 @@ type Shaper = (json: Outline) => Parts<Buffer>
 /** The same, up to a number of bytes: it stops and answers undefined when there are more. */
 export type BoundedShaper = (json: Outline, mostBytes: number) => Parts<Buffer | undefined>
 
+/**
+ * The most bytes of a form of a payload. Pseudonyms and new names can make a payload 25 times as large, and each attempt
+ * holds its form in memory. A larger form is neither stored nor sent.
+ */
+export function mostFormBytes(payloadBytes: number): number {
+  return Math.max(4 * 1024 * 1024, 2 * payloadBytes)
+}
+
 /** Values that are shaped between two pauses: less than a millisecond. */
 const valuesPerPart = 256
 
@@ -29,7 +37,7 @@ export function shaper(shape: Shape, pseudonymize: Pseudonymize | null): Shaper 
   }
 }
 
-/** Makes the bounded shaper of a shape. Pseudonyms and new names can make a body 25 times as large. */
+/** Makes the bounded shaper of a shape. */
 export function boundedShaper(shape: Shape, pseudonymize: Pseudonymize | null): BoundedShaper {
   const rules = rulesOf(shape)
   return function* (json, mostBytes) {
@@ -247,8 +255,8 @@ export function pseudonymizer(regionSecret: string, endpointId: string): Pseudon
 
 /**
  * Makes the shaper of bodies that are about to be sent: of messages that were accepted before the endpoint had a shape, or
- * not for this endpoint. It answers undefined for a body that is not JSON, or that needs a secret that cannot be read: then
- * the endpoint may get nothing. Undefined for an endpoint without a shape.
+ * not for this endpoint. It answers undefined for a body that is not JSON, that needs a secret which cannot be read, or whose
+ * form is too large: then the endpoint may get nothing. Undefined for an endpoint without a shape.
  */
 export function bodyShaper({
   id,
@@ -258,9 +266,9 @@ export function bodyShaper({
   if (shape === null) return undefined
   const needsSecret = shape.pseudonymize.length > 0
   const isLocked = needsSecret && regionSecret == null
-  const apply = shaper(shape, needsSecret && !isLocked ? pseudonymizer(regionSecret as string, id) : null)
+  const apply = boundedShaper(shape, needsSecret && !isLocked ? pseudonymizer(regionSecret as string, id) : null)
   return function* (body) {
     const json = isLocked ? undefined : yield* Outline.of(body)
-    return json && (yield* apply(json))
+    return json && (yield* apply(json, mostFormBytes(body.byteLength)))
   }
 }

@@ -140,11 +140,11 @@ describe('a message', () => {
     assert.deepEqual(special, [{ endpoint: 1, drop: 'unfiltered' }])
   })
 
-  test('gets a form that is larger than all forms may be when it is sent', () => {
+  test('makes a dead letter of a form that is larger than a form may be', () => {
     const body = Buffer.from(JSON.stringify({ list: Array.from({ length: 100_000 }, () => 1) }))
     const large = { ...none, pseudonymize: ['/list/*'] }
     const { endpoints, special, variants } = treated([{ shape: large, regionSecret: 'secret' }], body)
-    assert.deepEqual([endpoints, special, variants], [[1], undefined, undefined])
+    assert.deepEqual([endpoints, special, variants], [[1], [{ endpoint: 1, drop: 'unshapable' }], undefined])
   })
 
   test('uses up work by the bytes that pseudonyms add, and none beyond the largest form', () => {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import type { Endpoint } from '../../src/domain/endpoint.ts'
 import type { Shape } from '../../src/domain/flow.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
 import { Outline } from '../../src/json/outline.ts'
-import { boundedShaper, pseudonymizer, shaper } from '../../src/shaping/shape.ts'
+import { bodyShaper, boundedShaper, mostFormBytes, pseudonymizer, shaper } from '../../src/shaping/shape.ts'
 
 const outlineOf = (body: Buffer) => allAtOnce(Outline.of(body))
 const none: Shape = { keep: null, drop: [], rename: {}, pseudonymize: [] }
@@ -92,6 +93,26 @@ describe('a shape', () => {
     const whole = 10_000 * 51 + 1
     assert.equal(allAtOnce(apply(json, whole - 1)), undefined)
     assert.equal(allAtOnce(apply(json, whole))?.length, whole)
+  })
+
+  test('of a body that is about to be sent makes no form that is larger than a form may be', () => {
+    const sent = (shape: Partial<Shape>, body: string) => {
+      const given = { id: 'ep_1', flow: { shape: { ...none, ...shape } }, regionSecret } as Endpoint
+      const apply = bodyShaper(given)
+      assert(apply)
+      return allAtOnce(apply(Buffer.from(body)))
+    }
+    const members = (count: number) => `[${Array.from({ length: count }, () => '{"a":1}')}]`
+    const rename = { '/*/a': 'a'.repeat(90) }
+    const larger = sent({ rename }, members(40_000))?.byteLength ?? 0
+    assert.ok(larger > 3_000_000, `${larger}`)
+    for (const shape of [{ rename }, { pseudonymize: ['/*/a'] }]) {
+      assert.equal(sent(shape, members(100_000)), undefined)
+    }
+    // Of a large payload, twice its bytes.
+    const large = `[{"a":1},"${'x'.repeat(5_000_000)}"]`
+    assert.equal(mostFormBytes(large.length), 2 * large.length)
+    assert.ok((sent({ rename }, large)?.byteLength ?? 0) > 5_000_000)
   })
 
   test('takes no time to speak of for many pointers through every element', () => {
