@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { call } from '../api/call.ts'
 import type { FoundOut } from '../api/schema.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
@@ -37,7 +37,8 @@ async function findGoals(text: string): Promise<readonly Goal[]> {
 
 /** Ctrl-K: goes to any page, id, uid or URL. */
 export function Palette() {
-  useEffect(() => {
+  // Before the page is painted: a key that is pressed as soon as the page shows is not lost.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return
       event.preventDefault()
