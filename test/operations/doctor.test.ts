@@ -276,6 +276,11 @@ for (const dialect of dialects) {
       await s.work()
       await s.endpoint('main', { retry: once })
       await s.publish(12)
+      // The finding comes before the last of them.
+      await eventually(
+        'all are dead letters',
+        async () => Number((await s.place.query('select count(*) as n from dead'))[0]?.n) === 12,
+      )
       const { evidence, command } = only(await s.finds(['dead_letters_growing']))
       assert.deepEqual([evidence.recent, evidence.before, evidence.worstShare], [12, 0, 1])
       assert.equal(command, 'sluice dead list acme --endpoint main')
