@@ -40,7 +40,6 @@ export type Item = Readonly<Record<string, unknown>>
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 const answerMs = 60_000
-/** The largest page the API gives. */
 
 /** The server refused a request, or its response was not understood. */
 export class ApiProblem extends CommandError {

@@ -100,7 +100,7 @@ export function instant(value: unknown): string {
 export function ago(value: unknown, now: number): string {
   if (typeof value !== 'string') return text(value)
   const ms = now - Date.parse(value)
-  return ms < 59_500 ? 'just now' : `${age(ms)} ago`
+  return ms < 60_000 ? 'just now' : `${age(ms)} ago`
 }
 
 /** The uid of a resource if it has one, else its id. */

@@ -20,7 +20,7 @@ for (const dialect of dialects) {
       await ask('PATCH', path, { maxWaiting: 1 }),
       await ask('PATCH', path, { maxWaiting: 1, overflow: 'refuse' }),
       await ask('PUT', path, { url: 'http://127.0.0.1:9/', maxWaiting: 1 }),
-      await ask('PUT', `/app/${app}/endpoint/anew`, { url: 'http://127.0.0.1:9/', maxWaiting: 1 }),
+      await ask('PUT', `/app/${app}/endpoint/another`, { url: 'http://127.0.0.1:9/', maxWaiting: 1 }),
       await ask('POST', `/app/${app}/endpoint`, { url: 'http://127.0.0.1:9/', maxWaiting: 1 }),
       await ask('PATCH', `/app/${app}/endpoint/${limited.id}`, { maxWaiting: 1 }),
     ]

@@ -7,28 +7,13 @@ import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { tokenServer } from '../sender/token-server.ts'
 import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
-import { apiKey, longLease, Program } from './program.ts'
+import { longLease, Program } from './program.ts'
 
 const fixtures = join(import.meta.dirname, '../sender/fixtures')
 const fixture = (name: string) => readFileSync(join(fixtures, `${name}.pem`), 'utf8')
 const certificateOf = (name: string) => {
   const [certificate, key] = fixture(name).split(/(?=-----BEGIN [A-Z ]*PRIVATE KEY)/)
   return { certificate, key }
-}
-
-/** Calls the API of a server. */
-function caller(api: string) {
-  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
-  return async (method: string, path: string, body?: unknown) => {
-    const response = await fetch(`${api}${path}`, {
-      method,
-      headers,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    })
-    const text = await response.text()
-    assert.ok(response.ok, `${response.status} ${text}`)
-    return JSON.parse(text)
-  }
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
@@ -41,7 +26,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
     const place = await openPlace(t, dialect)
     const server = await Program.start(t, 'serve', place.store, longLease)
-    const ask = caller(server.api)
+    const ask = server.ask.bind(server)
     await ask('POST', '/app', { name: 'Acme', uid: 'acme' })
     const { tokenUrl, clientId, secret: clientSecret } = auth
     const endpoint = '/app/acme/endpoint/orders'
@@ -90,7 +75,7 @@ test('client certificates rotate under load without a failed attempt', async (t)
   const place = await openPlace(t, 'sqlite')
   const settings = { ...longLease, NODE_EXTRA_CA_CERTS: join(fixtures, 'authority.pem') }
   const server = await Program.start(t, 'serve', place.store, settings)
-  const ask = caller(server.api)
+  const ask = server.ask.bind(server)
   await ask('POST', '/app', { name: 'Acme', uid: 'acme' })
   const order = ['client-first', 'client-second', 'client-chained']
   await ask('POST', '/app/acme/endpoint', {

@@ -75,20 +75,7 @@ interface Open {
 /** An application of its own on the server, with a receiver, and ways to ask about both. */
 async function begin(t: TestContext, { place, server }: Open, app: string) {
   const receiver = await listen(t)
-  const ask = async (method: string, path: string, body?: unknown) => {
-    const answer = await fetch(`${server.api}${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${apiKey}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    const text = await answer.text()
-    assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`)
-    // biome-ignore lint/suspicious/noExplicitAny: an answer is any JSON.
-    return (text === '' ? undefined : path.endsWith('/export') ? text : JSON.parse(text)) as any
-  }
+  const ask = server.ask.bind(server)
   await ask('POST', '/app', { name: 'A', uid: app, subjectPointers: ['/user/mail'] })
   const publish = async (mail: string, length = 20) => {
     const payload = { user: { mail }, text: 'x'.repeat(length) }

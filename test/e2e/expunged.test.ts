@@ -7,7 +7,7 @@ import { dialects } from '../attack/attack.ts'
 import { atEnd } from './at-end.ts'
 import { eventually } from './eventually.ts'
 import { openPlace, type Place } from './place.ts'
-import { apiKey, longLease, Program } from './program.ts'
+import { longLease, Program } from './program.ts'
 import { around, filesOf, rowsOf } from './search.ts'
 
 // Short ones lie in the pages of tables, long ones in pages of their own.
@@ -52,20 +52,7 @@ for (const dialect of dialects) {
 
 async function expunge(t: TestContext, place: Place, server: Program, way: 'single' | 'bulk' | 'all' | 'retention') {
   const receiver = await listen(t)
-  const ask = async (method: string, path: string, body?: unknown) => {
-    const answer = await fetch(`${server.api}${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${apiKey}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    const text = await answer.text()
-    assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`)
-    // biome-ignore lint/suspicious/noExplicitAny: an answer is any JSON.
-    return (text === '' ? undefined : JSON.parse(text)) as any
-  }
+  const ask = server.ask.bind(server)
   const app = `/app/${way}`
   const countOf = async (rows: string) => {
     const [row] = await place.query(

@@ -1,9 +1,11 @@
+import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
+import { jsonType } from '../../src/domain/api.ts'
 import { program as bundled, sources } from '../prepared.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
 import { atEnd } from './at-end.ts'
@@ -124,6 +126,19 @@ export class Program {
   /** The base of the API. */
   get api(): string {
     return this.#api
+  }
+
+  /** Asks the API with the admin key. Answers JSON, or any other body as text; rejects when the request is refused. */
+  // biome-ignore lint/suspicious/noExplicitAny: an answer is any JSON, and a test that reads a missing field fails by itself.
+  async ask(method: string, path: string, body?: unknown): Promise<any> {
+    const answer = await fetch(`${this.#api}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${apiKey}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const text = await answer.text()
+    assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`)
+    return answer.headers.get('content-type') === jsonType ? JSON.parse(text) : text
   }
 
   get isRunning(): boolean {
