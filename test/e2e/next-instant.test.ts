@@ -41,20 +41,21 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await sluice.request('POST', '/app/acme/endpoint', { uid, ...each })
     }
     const publish = () => sluice.publish('acme', { eventType: 'a.b', payload: {} })
-    // The first opens the circuit, meets the Retry-After and takes the token of the hour.
-    const messages = [(await publish()).id]
-    const settled = async () => {
-      const [first = ''] = messages
-      const reasons: string[] = []
-      for (const uid of Object.keys(fields)) reasons.push((await sluice.explain('acme', uid, first)).reason)
-      return reasons.join()
+    const reasons = async (message: string) => {
+      const each: string[] = []
+      for (const uid of Object.keys(fields)) each.push((await sluice.explain('acme', uid, message)).reason)
+      return each.join()
     }
-    const expected = 'circuit_open,held,waiting_for_retry,disabled,delivered,waiting_for_retry'
-    await eventually('every first attempt is recorded', async () => (await settled()) === expected)
-    messages.push((await publish()).id)
+    // The first opens the circuit, meets the Retry-After and takes the token of the hour.
+    const first = (await publish()).id
+    const ofFirst = 'circuit_open,held,waiting_for_retry,disabled,delivered,waiting_for_retry'
+    await eventually('every first attempt is recorded', async () => (await reasons(first)) === ofFirst)
+    const second = (await publish()).id
+    const ofSecond = 'circuit_open,held,waiting_for_retry,disabled,rate_limited,behind_head'
+    await eventually('every lane knows the second message', async () => (await reasons(second)) === ofSecond)
 
     // One function in one place, for every combination.
-    for (const message of messages) {
+    for (const message of [first, second]) {
       const destinations = await sluice.request<{ data: Shown[] }>('GET', `/app/acme/msg/${message}/endpoint`)
       for (const uid of Object.keys(fields)) {
         const why = await sluice.explain('acme', uid, message)
@@ -65,7 +66,6 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         if (shown !== undefined) assertSame(shown.nextAttempt, why.nextAt, about)
       }
     }
-    const [first = '', second = ''] = messages
     const inMs = async (uid: string, message: string) =>
       Date.parse(String((await sluice.explain('acme', uid, message)).nextAt)) - Date.now()
     assert.ok((await inMs('broken', second)) > 60_000, 'the circuit, and not the retry, is what it waits for')
