@@ -32,7 +32,7 @@ export async function ingress(route: IngressRoute, env: Env, incoming: Incoming)
       return refuse(
         'keys_unavailable',
         'The keys of the provider cannot be fetched now.',
-        retryAfter(judgement.retryAfterSeconds * 1000),
+        retryAfter(judgement.retryAfterMs),
       )
     case 'answer':
       return asResponse(judgement.answer)

@@ -6,19 +6,20 @@ export class AppError extends Error {
   override readonly name = 'AppError'
   readonly code: AppErrorCode
   readonly fields: readonly FieldError[]
-  /** When a retry may succeed, if that is known. */
+  /** After how long a retry may succeed, if that is known: whole seconds, as the header Retry-After has them. */
   readonly retryAfterSeconds: number | undefined
 
   constructor(
     code: AppErrorCode,
     message: string,
     fields: readonly FieldError[] = [],
-    options?: ErrorOptions & { readonly retryAfterSeconds?: number },
+    options?: ErrorOptions & { readonly retryAfterMs?: number },
   ) {
     super(message, options)
     this.code = code
     this.fields = fields
-    this.retryAfterSeconds = options?.retryAfterSeconds
+    const waitMs = options?.retryAfterMs
+    this.retryAfterSeconds = waitMs === undefined ? undefined : Math.ceil(waitMs / 1000)
   }
 }
 

@@ -36,7 +36,7 @@ export function limitRates(scope: FastifyInstance, clock: Clock, limits: Pick<Ht
       const waitMs = rates[name]?.take(key, clock.steady()) ?? 0
       if (waitMs > 0) {
         const message = `Too many requests: the limit ${name} is ${limits[name]}.`
-        return done(new AppError('rate_limited', message, [], { retryAfterSeconds: Math.ceil(waitMs / 1000) }))
+        return done(new AppError('rate_limited', message, [], { retryAfterMs: waitMs }))
       }
     }
     done()

@@ -99,7 +99,7 @@ export function boundUploads(
       uploads.delete(request)
       reply.header('connection', 'close')
       const message = 'Too many request bodies of this client are under way (maxUploadPerClient, maxUpload).'
-      return done(new AppError('rate_limited', message, [], { retryAfterSeconds: 1 }))
+      return done(new AppError('rate_limited', message, [], { retryAfterMs: 1000 }))
     }
     if (heldUntil === 'answered') {
       held.set(request, release)
@@ -174,7 +174,7 @@ export function boundUnread(app: FastifyInstance, limits: HttpLimits): void {
     if (release === undefined) {
       if (payload instanceof Readable) payload.destroy()
       const message = 'Too many answers to this client are unread (maxUnreadPerClient, maxUnread); read them first.'
-      return done(new AppError('rate_limited', message, [], { retryAfterSeconds: 1 }))
+      return done(new AppError('rate_limited', message, [], { retryAfterMs: 1000 }))
     }
     // A response that waits behind another one on its connection gets no event when the connection closes.
     const { socket } = request.raw

@@ -17,8 +17,8 @@ export interface AdmissionLimits {
 }
 
 /** The Retry-After while nothing drains, because the wait cannot be estimated. */
-const unknownWaitSeconds = 60
-const longestWaitSeconds = 3600
+const unknownWaitMs = 60_000
+const longestWaitMs = 3_600_000
 
 /**
  * Decides whether there is room for messages. A request is refused as a whole, before any part of it is stored. Admitted
@@ -44,7 +44,7 @@ export class Admission {
    */
   admit<T extends Publication>(publications: readonly T[], delayMs: number, bounds?: Bounds): readonly T[] {
     if (delayMs > this.#limits.commitDelayMs) {
-      throw refusal('Messages arrive faster than they can be stored.', Math.ceil(delayMs / 1000))
+      throw refusal('Messages arrive faster than they can be stored.', delayMs)
     }
     const admitted = bounds === undefined ? publications : this.#withDrops(publications, bounds)
     let added = 0
@@ -119,8 +119,8 @@ export class Admission {
     const waiting = depth?.waiting ?? 0
     if (waiting + added <= limit) return
     const perSecond = depth?.endedPerSecond(this.#clock.steady()) ?? 0
-    const seconds = perSecond === 0 ? unknownWaitSeconds : Math.ceil((waiting + added - limit) / perSecond)
-    throw refusal(`${holder} has ${waiting} deliveries waiting, and may have ${limit}.`, seconds)
+    const waitMs = perSecond === 0 ? unknownWaitMs : ((waiting + added - limit) / perSecond) * 1000
+    throw refusal(`${holder} has ${waiting} deliveries waiting, and may have ${limit}.`, waitMs)
   }
 }
 
@@ -131,7 +131,6 @@ function queuedOf({ endpoints, special }: Publication): readonly number[] {
   return endpoints.filter((endpoint) => !dropped.has(endpoint))
 }
 
-function refusal(message: string, seconds: number): AppError {
-  const retryAfterSeconds = Math.min(longestWaitSeconds, Math.max(1, seconds))
-  return new AppError('overloaded', message, [], { retryAfterSeconds })
+function refusal(message: string, waitMs: number): AppError {
+  return new AppError('overloaded', message, [], { retryAfterMs: Math.min(longestWaitMs, Math.max(1, waitMs)) })
 }

@@ -176,7 +176,7 @@ export class Arrivals {
     const waitMs = this.#unknown.note(address, now)
     if (waitMs > 0) {
       const message = 'Too many requests of this address named no source.'
-      throw new AppError('rate_limited', message, [], { retryAfterSeconds: Math.ceil(waitMs / 1000) })
+      throw new AppError('rate_limited', message, [], { retryAfterMs: waitMs })
     }
     throw new AppError('not_found', 'There is no such source.')
   }
@@ -210,7 +210,7 @@ export class Arrivals {
 
   #limited(open: OpenSource, message: string, waitMs: number): AppError {
     this.#count(open, 'rate_limited')
-    return new AppError('rate_limited', message, [], { retryAfterSeconds: Math.ceil(waitMs / 1000) })
+    return new AppError('rate_limited', message, [], { retryAfterMs: waitMs })
   }
 
   /**
@@ -218,9 +218,9 @@ export class Arrivals {
    * name a URL of the operator, so the sample has it and the answer does not.
    */
   #unavailable(open: OpenSource, arrival: Arrival, address: string, unavailable: Unavailable): AppError {
-    const { reason, retryAfterSeconds } = unavailable
+    const { reason, retryAfterMs } = unavailable
     this.#count(open, 'unavailable', { source: open.source, reason, arrival, address })
-    return new AppError('unavailable', 'The request cannot be verified now.', [], { retryAfterSeconds })
+    return new AppError('unavailable', 'The request cannot be verified now.', [], { retryAfterMs })
   }
 
   #refuse(open: OpenSource, arrival: Arrival, address: string, { code, reason }: Refusal): AppError {

@@ -286,7 +286,7 @@ export class Authenticator {
     const waitMs = address === undefined ? 0 : this.#failures.note(address, this.#context.clock.steady())
     if (waitMs === 0) return new AppError('authentication_failed', message)
     return new AppError('rate_limited', 'Too many requests with wrong keys came from this address.', [], {
-      retryAfterSeconds: Math.ceil(waitMs / 1000),
+      retryAfterMs: waitMs,
     })
   }
 }

@@ -150,7 +150,7 @@ export class Live {
     const { maxLive, maxLivePerKey } = this.#parts.limits
     const refuse = (limit: string) => {
       const message = `Too many live streams are open (${limit}). Close a page, or read less often without a stream.`
-      throw new AppError('rate_limited', message, [], { retryAfterSeconds: 10 })
+      throw new AppError('rate_limited', message, [], { retryAfterMs: 10_000 })
     }
     const readers = [...this.#readers]
     if (readers.filter((each) => each.caller.id === caller.id).length >= maxLivePerKey) refuse('maxLivePerKey')

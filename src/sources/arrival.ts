@@ -38,7 +38,7 @@ export interface Unavailable {
   readonly kind: 'unavailable'
   /** A sentence for the operator. The sender does not see it: it may name a URL. */
   readonly reason: string
-  readonly retryAfterSeconds: number
+  readonly retryAfterMs: number
 }
 
 /** A genuine event, to be stored with the bytes that came. */

@@ -23,7 +23,7 @@ export interface JwtCheck {
 
 /** Keys that are tried for one token. A set has several candidates only for tokens without a key id. */
 const candidatesLimit = 8
-const retryAfterSeconds = 30
+const retryAfterMs = 30_000
 
 export function jwtCheck(scheme: JwtScheme, keySets: KeySets, compute: Compute): JwtCheck {
   const fitting: readonly string[] = scheme.keys === null ? sharedAlgorithms : publicAlgorithms
@@ -69,7 +69,7 @@ export function jwtCheck(scheme: JwtScheme, keySets: KeySets, compute: Compute):
 function withoutKeys({ keys }: JwtScheme, { kid }: TokenHead): Unavailable {
   const url = keys !== null && 'url' in keys ? keys.url : 'the source'
   const newer = kid === undefined ? '' : ', or the key of the token may be newer than the last fetch'
-  return { kind: 'unavailable', reason: `The keys of ${url} cannot be fetched${newer}.`, retryAfterSeconds }
+  return { kind: 'unavailable', reason: `The keys of ${url} cannot be fetched${newer}.`, retryAfterMs }
 }
 
 interface TokenHead {

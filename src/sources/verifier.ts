@@ -101,7 +101,7 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
 const secretless: Unavailable = {
   kind: 'unavailable',
   reason: 'The source has no secret yet.',
-  retryAfterSeconds: 60,
+  retryAfterMs: 60_000,
 }
 
 /** The verifier of a source whose stored secrets or settings cannot be read. */
@@ -110,7 +110,7 @@ export const unreadable: Verifier = { unready: async () => damaged, judge: async
 const damaged: Unavailable = {
   kind: 'unavailable',
   reason: 'The stored secrets of the source cannot be opened.',
-  retryAfterSeconds: 60,
+  retryAfterMs: 60_000,
 }
 
 const unnamedContent = 'application/octet-stream'

@@ -232,7 +232,7 @@ describe('key sets', () => {
       assert.deepEqual(judgement, {
         kind: 'unavailable',
         reason: `The keys of ${url} cannot be fetched, or the key of the token may be newer than the last fetch.`,
-        retryAfterSeconds: 30,
+        retryAfterMs: 30_000,
       })
     }
     const { keySets: many } = served(() => bodyOf(Array(65).fill({ kty: 'RSA' })))

@@ -126,7 +126,7 @@ async function tryOnce(parts: Parts, app: Application, trial: Omit<Trial, 'timeo
   const all = [...counts.values()].reduce((sum, count) => sum + count, 0)
   if (own >= trialsPerApplication || all >= trialsInAll) {
     throw new AppError('rate_limited', 'Other tests are under way; try again when they have ended.', [], {
-      retryAfterSeconds: 1,
+      retryAfterMs: 1000,
     })
   }
   counts.set(app.key, own + 1)
