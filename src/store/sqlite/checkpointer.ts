@@ -36,7 +36,6 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
   let wishes = 0
   let asked = 0
   let cancelAgain: (() => void) | undefined
-  thread.unref()
 
   function ask(): void {
     if (busy) return
@@ -53,6 +52,8 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
     if (wishes > 0) cancelAgain ??= clock.after(wipeAgainMs, () => wipeAgain())
     connection.noteLogLength(logBytes)
   })
+  // Behind the listener for messages, which makes the process wait for the thread again.
+  thread.unref()
   thread.on('error', (error) => {
     busy = true
     connection.wipeApart = undefined

@@ -16,7 +16,8 @@ async function open(t: TestContext) {
   const place = await mkdtemp(join(tmpdir(), 'sluice-checkpoint-'))
   t.after(() => rm(place, { recursive: true }))
   const path = join(place, 'a.db')
-  const db = new DatabaseSync(path)
+  // As the store does: the thread keeps the writer waiting for a moment while it empties the log.
+  const db = new DatabaseSync(path, { timeout: 5000 })
   db.exec(
     'pragma journal_mode = wal; pragma secure_delete = fast; pragma synchronous = full; pragma wal_autocheckpoint = 0; create table n (v text)',
   )
