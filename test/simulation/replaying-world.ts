@@ -6,7 +6,7 @@ import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { testVault } from '../store/test-vault.ts'
-import { VirtualClock } from '../virtual-clock.ts'
+import { runMicrotasks, VirtualClock } from '../virtual-clock.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import { SimProcess } from './process.ts'
 import { Seeded } from './seeded.ts'
@@ -28,7 +28,7 @@ interface Queueing {
  * once, never faster than the pace, and never while the task is paused.
  */
 export class ReplayingWorld {
-  readonly clock = new VirtualClock()
+  readonly clock = new VirtualClock(undefined, runMicrotasks)
   readonly #chance: Seeded
   readonly #faults: StoreFaults
   readonly #plant: ReplayingPlant

@@ -18,7 +18,7 @@ import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, type StoredMessage, StoreTrouble, type Watcher } from '../../src/store/store.ts'
 import { serverDefaults } from '../engine/engine-under-test.ts'
 import { testVault } from '../store/test-vault.ts'
-import { VirtualClock } from '../virtual-clock.ts'
+import { runMicrotasks, VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
 import { randomBounds, unbounded } from './check-bounds.ts'
 import type { CircuitFact } from './check-health.ts'
@@ -64,7 +64,7 @@ export interface Plant {
  * can go wrong going wrong by the seed. After forty bad seconds the world heals, and what was accepted must end.
  */
 export class World {
-  readonly clock = new VirtualClock()
+  readonly clock = new VirtualClock(undefined, runMicrotasks)
   readonly chance: Seeded
   readonly history: History = {
     endpoints: [],
