@@ -6,7 +6,7 @@ import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { Turns } from '../domain/turns.ts'
 import type { Scanner } from '../json/scan.ts'
-import { type BodyKind, type CheckedCall, checkerOf, parseBody } from '../operations/check.ts'
+import { type BodyKind, type CheckedCall, checkCall, parseBody } from '../operations/check.ts'
 import { finderOf } from '../operations/lookup.ts'
 import type { Parts } from '../operations/parts.ts'
 import { keepsAnswer, Reply, type Route, urlOf } from '../operations/route.ts'
@@ -31,7 +31,6 @@ const events = 'text/event-stream; charset=utf-8'
  * its Idempotency-Key is reserved (`preHandler`) and the audit log takes note of it.
  */
 export function register(scope: FastifyInstance, route: Route, parts: Parts): void {
-  const check = checkerOf(route)
   const find = finderOf(route)
   scope.route({
     method: route.method,
@@ -41,7 +40,7 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
     ...(route.admit && { onRequest: (request: FastifyRequest) => route.admit?.(request, parts) }),
     preValidation: [
       (request, _reply, done) => {
-        request.call = check(request)
+        request.call = checkCall(route, request)
         done()
       },
       ...(find === undefined ? [] : [({ call }: FastifyRequest) => find(parts.store, call as CheckedCall)]),

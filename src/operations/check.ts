@@ -129,8 +129,24 @@ function queryReaderOf({ method, query: schema }: Route): QueryReader {
   }
 }
 
-/** Compiles the checks of a route. The problems of the query and of the body are listed together. */
-export function checkerOf(route: Route): (request: Incoming) => CheckedCall {
+type Checker = (request: Incoming) => CheckedCall
+
+const checkers = new WeakMap<Route, Checker>()
+
+/**
+ * Checks a request of a route. The problems of the query and of the body are listed together. The checks are compiled at
+ * the first request of each route: those of all routes take a 15th of the time of a start.
+ */
+export function checkCall(route: Route, request: Incoming): CheckedCall {
+  let check = checkers.get(route)
+  if (check === undefined) {
+    check = checkerOf(route)
+    checkers.set(route, check)
+  }
+  return check(request)
+}
+
+function checkerOf(route: Route): Checker {
   const readParameters = queryReaderOf(route)
   const body = bodyReaderOf(route)
   return (request) => {

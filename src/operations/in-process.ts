@@ -6,7 +6,7 @@ import { apiRoot } from '../domain/api.ts'
 import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
 import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
-import { checkerOf, kindOf, parseBody } from './check.ts'
+import { checkCall, kindOf, parseBody } from './check.ts'
 import { asAppError } from './errors.ts'
 import { LiveStream } from './live-stream.ts'
 import { finderOf } from './lookup.ts'
@@ -154,11 +154,10 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
 }
 
 function ready(route: Route, parts: Parts): Operation {
-  const check = checkerOf(route)
   const findThings = finderOf(route)
   const entryOf = route.need === 'open' ? undefined : auditOf(route.method, route.path, route.need)
   return async (request) => {
-    const call = check(request)
+    const call = checkCall(route, request)
     await findThings?.(parts.store, call)
     const handle = async () => route.handle(call as never, parts)
     return entryOf === undefined ? handle() : audited(parts.store, entryOf(request, call), handle)
