@@ -5,7 +5,7 @@ import { runProgram } from './cli/program.ts'
 import { systemClock } from './runtime/clock.ts'
 import { ConfigError } from './runtime/config.ts'
 import { openLog } from './runtime/log.ts'
-import { commandLine, exitOnBugs, exitWith, systemTerminal } from './runtime/process.ts'
+import { commandLine, exitOnBugs, exitWith, keepTicksFast, systemTerminal } from './runtime/process.ts'
 import { systemRandomText } from './runtime/random.ts'
 import { readTraceSettings } from './runtime/trace-settings.ts'
 import { version } from './runtime/version.ts'
@@ -43,5 +43,6 @@ const world: World = {
   newestSchema: async (config) => (await parts()).newestSchema(config),
 }
 
+keepTicksFast()
 // Not awaited: the bundle of the executable is CommonJS, which has no top-level await.
 void exitWith(runProgram(world, commandLine()))

@@ -1,3 +1,4 @@
+import { executionAsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
 import { hostname } from 'node:os'
 import { clearLine, createInterface, cursorTo } from 'node:readline'
@@ -74,6 +75,21 @@ export const systemTerminal: Terminal = {
   style: (format, text) => styleText(format, text, { stream: process.stdout }),
   openScreen,
   stopRequested,
+}
+
+/** Objects that are kept and never read. */
+const kept: object[] = []
+
+/**
+ * Keeps `process.nextTick` fast. V8 optimizes the object that Node makes for each tick only while the first shape that it saw
+ * exists, and a garbage collection in a moment without any tick removes the shape: each tick then took 0.5 µs instead of
+ * 0.07 µs for the life of the process, in about every second start, and a publish has ten ticks. An object that is kept
+ * keeps the shape. Call it before the program loads much.
+ */
+export function keepTicksFast(): void {
+  process.nextTick(() => {
+    kept.push(executionAsyncResource())
+  })
 }
 
 async function write(chunk: string | Uint8Array): Promise<void> {
