@@ -21,12 +21,12 @@ const selectResting = `
   where lane.endpoint = ? and lane.owner is null and endpoint.deleted_at is null`
 const rowColumns = pendingColumns('pending', ':now')
 const selectFront = `
-  select ${rowColumns} from pending where endpoint = :endpoint and class = :class order by due_at, message limit :limit`
+  select ${rowColumns} from pending where endpoint = :endpoint and class = :class order by due_at, message limit +:limit`
 // Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded.
 const selectExpired = `
   select pending.endpoint, lane.app, lane.owner, pending.class, pending.expires_at, ${rowColumns}
   from pending join lane on lane.endpoint = pending.endpoint
-  where pending.expires_at >= :from and pending.expires_at <= :now order by pending.expires_at limit :limit`
+  where pending.expires_at >= :from and pending.expires_at <= :now order by pending.expires_at limit +:limit`
 const selectUnowned = 'select 1 from lane where endpoint = ? and owner is null'
 const takePending = `
   delete from pending where endpoint = ? and class = ? and due_at = ? and message = ? returning since, attempts`

@@ -6,11 +6,11 @@ import { fromJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
 import { settling } from './settling.ts'
 
-// Both are ranges of pending's primary key, read in its order.
+// Both are ranges of pending's primary key, read in its order. With a bare `limit ?6`, SQLite would plan them at each use.
 const selectFrom = `
   select ${pendingColumns('pending', '?1')} from pending where endpoint = ?2 and class = ?3 and (due_at, message) > (?4, ?5)`
-const selectPending = `${selectFrom} order by due_at, message limit ?6`
-const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message limit ?6`
+const selectPending = `${selectFrom} order by due_at, message limit +?6`
+const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message limit +?6`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing = `
   select key, id, event_type as eventType, body, content_type as contentType, headers, trace,

@@ -21,7 +21,7 @@ const deleteUnanswered = 'delete from idempotency where day = ? and hash = ? and
 // The low end of the primary key.
 const deleteExpired = `
   delete from idempotency
-  where (day, hash) in (select day, hash from idempotency where day < ? order by day, hash limit ?)`
+  where (day, hash) in (select day, hash from idempotency where day < ? order by day, hash limit +?)`
 
 interface Taken {
   readonly fingerprint: string

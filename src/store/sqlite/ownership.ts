@@ -13,15 +13,16 @@ const laneColumns = `
   lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at,
   lane.region, ${sendableColumns}`
 // Unowned lanes that have an instant, in its order, of each of these sets. They lean on lane_due, on lane_due_elsewhere, which
-// is empty while no endpoint has a region, and on lane_region_due.
+// is empty while no endpoint has a region, and on lane_region_due. SQLite plans a statement again at each use that compares
+// a bare parameter with a column of an index's condition.
 const laneSets = {
   near: `lane.region = '${defaultRegion}'`,
   elsewhere: `lane.region <> '${defaultRegion}'`,
-  region: `lane.region <> '${defaultRegion}' and lane.region = :region`,
+  region: `lane.region <> '${defaultRegion}' and lane.region = +:region`,
 } as const
 const dueLanesIn = (set: string) => `
   select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
-  where lane.owner is null and lane.due_at <= :now and ${set} order by lane.due_at limit :limit`
+  where lane.owner is null and lane.due_at <= :now and ${set} order by lane.due_at limit +:limit`
 const nextDueIn = (set: string) =>
   `select min(due_at) as due_at from lane where owner is null and due_at is not null and ${set}`
 const selectOwnedLanes = `

@@ -9,9 +9,9 @@ const selectOldest = 'select 1 from message where key < ? limit 1'
 const surveyPending = `
   select endpoint, class, due_at, message from pending
   where (endpoint, class, due_at, message) > (?, ?, ?, ?)
-  order by endpoint, class, due_at, message limit ?`
+  order by endpoint, class, due_at, message limit +?`
 const selectMessages = `
-  select key, app, event_id, endpoints from message where key > ? and key < ? order by key limit ?`
+  select key, app, event_id, endpoints from message where key > ? and key < ? order by key limit +?`
 const selectFanOut = 'select 1 from fan_out where message = ?'
 const selectDead = 'select 1 from dead where endpoint = ? and message = ?'
 const selectUnfiled = 'select 1 from unfiled where message = ?'

@@ -29,6 +29,14 @@ before(async () => {
   for (const sql of registeredStatements('sqlite').values()) statements.add(sql)
 })
 
+/** SQLite plans a statement again at each use whose limit is a bare parameter. */
+test('no statement is planned at each use because of its limit', () => {
+  assert.deepEqual(
+    [...statements].filter((sql) => /\blimit\s+[:?]/.test(sql)),
+    [],
+  )
+})
+
 function planOf(sql: string): string[] {
   const rows = db.prepare(`explain query plan ${sql}`).all()
   return rows.map((row) => String(row.detail))
@@ -222,7 +230,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'lanes of a region are claimed in the order of its range of an index',
-    ['lane.due_at <= :now', 'lane.region = :region'],
+    ['lane.due_at <= :now', 'lane.region = +:region'],
     [
       'SEARCH lane USING INDEX lane_region_due (region=? AND due_at<?)',
       'SEARCH endpoint USING INTEGER PRIMARY KEY (rowid=?)',
@@ -238,7 +246,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'the next lane of a region is one seek',
-    ['select min(due_at)', 'lane.region = :region'],
+    ['select min(due_at)', 'lane.region = +:region'],
     ['SEARCH lane USING INDEX lane_region_due (region=? AND due_at>?)'],
   ],
   [
