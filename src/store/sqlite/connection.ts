@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { AuditEntry } from '../../domain/audit.ts'
 import type { EpochMs, SteadyMs } from '../../domain/clock.ts'
 import { encodeId, type Identity, identityTries, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
@@ -78,7 +78,12 @@ export class Connection {
   }
 
   prepare<Row = never>(sql: string): Query<Row> {
-    return this.db.prepare(sql) as unknown as Query<Row>
+    return this.statement(sql) as unknown as Query<Row>
+  }
+
+  /** A statement whose rows are objects until its caller says otherwise. */
+  statement(sql: string): StatementSync {
+    return this.db.prepare(sql)
   }
 
   /**

@@ -3,7 +3,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { type Enlisted, type Enlisting, type Match, NotEnlistableError, type Publication } from '../publishing.ts'
 import { publishEnlisted } from '../sql/intake.ts'
 import { atOnce, finishNow, type Port } from '../sql/port.ts'
-import { Connection, type Query } from './connection.ts'
+import { Connection } from './connection.ts'
 import { intake, type SqliteIntake } from './intake.ts'
 import { sqlitePort } from './port.ts'
 import { asTrouble } from './trouble.ts'
@@ -12,8 +12,8 @@ const selectVersion = 'select max(version) as version from migration'
 
 /** Takes part in a transaction that is open already. Its own changes are undone without ending that transaction. */
 class EnlistedConnection extends Connection {
-  override prepare<Row = never>(sql: string): Query<Row> {
-    return prepareAsOurs(this.db, sql) as unknown as Query<Row>
+  override statement(sql: string): StatementSync {
+    return prepareAsOurs(this.db, sql)
   }
 
   override transaction<T>(work: () => T): T {
