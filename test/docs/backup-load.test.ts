@@ -14,7 +14,7 @@ import { hasPrograms } from './shell.ts'
 
 const run = promisify(execFile)
 const key = 'sk_backup0123456789abcdefghijklmnop'
-const accepted = { before: 300, meanwhile: 300 }
+const accepted = { before: 120, meanwhile: 120 }
 
 /** A server, and the load on it. */
 class Served {
@@ -24,6 +24,7 @@ class Served {
   readonly accepted: string[] = []
   #stop = false
   #loading: Promise<unknown> = Promise.resolve()
+  #more = Promise.withResolvers<void>()
 
   private constructor(server: Run, url: string) {
     this.#server = server
@@ -59,6 +60,8 @@ class Served {
         const eventId = `event-${n++}`
         await this.call('POST', '/app/acme/msg', { eventType: 'a.b', eventId, payload: { eventId } })
         this.accepted.push(eventId)
+        this.#more.resolve()
+        this.#more = Promise.withResolvers()
       }
     }
     this.#loading = Promise.all(Array.from({ length: 8 }, publish))
@@ -66,7 +69,7 @@ class Served {
 
   async acceptedAtLeast(count: number): Promise<void> {
     while (this.accepted.length < count) {
-      await Promise.race([this.#loading, new Promise((resolve) => setImmediate(resolve))])
+      await Promise.race([this.#loading, this.#more.promise])
     }
   }
 
