@@ -22,7 +22,9 @@ export class Shell {
 
   constructor(t: TestContext, env: Readonly<Record<string, string>>) {
     this.#t = t
-    this.#env = { PATH: process.env.PATH ?? '', NODE: process.execPath, MAIN: main, ...env }
+    const { PATH = '', NODE_COMPILE_CACHE } = process.env
+    const compiled = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
+    this.#env = { PATH, ...compiled, NODE: process.execPath, MAIN: main, ...env }
     this.#shell = this.#start('bash', [], (text) => {
       this.#printed += text
     })

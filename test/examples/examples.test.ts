@@ -13,12 +13,15 @@ import { testEncryptionKey } from '../store/test-vault.ts'
 
 const folder = join(import.meta.dirname, '../../examples')
 const tested = new Set<string>()
+/** The run's cache of compiled sources. Without it, compiling them is most of what an example does. */
+const { NODE_COMPILE_CACHE } = process.env
+const compiled = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
 /** An example in a process of its own, from the sources. */
 function start(t: TestContext, name: string, args: string[] = [], env: Record<string, string> = {}) {
   tested.add(name)
   const child = spawn(process.execPath, ['--conditions=sluice-source', join(folder, name), ...args], {
-    env: { PATH: process.env.PATH, ...env },
+    env: { PATH: process.env.PATH, ...compiled, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const said = { out: '', errors: '' }
