@@ -7,6 +7,7 @@ import { Ledger } from './ledger.ts'
 import { openPlace, owners, type Place } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 const selectEnds = `
   select endpoint.url, dead.reason, dead.attempts, dead.code, count(*) as count from dead
@@ -32,7 +33,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()
-    let server = await Program.start(t, 'serve', place.store)
+    const server = await Program.start(t, 'serve', place.store)
     let client = new Client(server.api)
     atEnd(t, () => client.close())
     await client.createApplication('acme')
@@ -47,10 +48,10 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await receiver.until('some arrived', () => receiver.at('/oldest').length > 10)
     if (dialect === 'postgres') assert.ok((await owners(place)).length > 0)
     await server.kill()
-    server = await Program.start(t, 'serve', place.store)
+    const next = await startHere(t, 'serve', place.store)
     const before = client
     atEnd(t, () => before.close())
-    client = new Client(server.api)
+    client = new Client(next.api)
     await ledger.publishAll(client, 'acme', 50)
 
     await eventually('nothing waits', async () => {

@@ -8,6 +8,7 @@ import { tokenServer } from '../sender/token-server.ts'
 import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
 import { longLease, Program } from './program.ts'
+import { startHere } from './server-here.ts'
 
 const fixtures = join(import.meta.dirname, '../sender/fixtures')
 const fixture = (name: string) => readFileSync(join(fixtures, `${name}.pem`), 'utf8')
@@ -25,7 +26,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     })
     const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
     const place = await openPlace(t, dialect)
-    const server = await Program.start(t, 'serve', place.store, longLease)
+    const server = await startHere(t, 'serve', place.store, longLease)
     const ask = server.ask.bind(server)
     await ask('POST', '/app', { name: 'Acme', uid: 'acme' })
     const { tokenUrl, clientId, secret: clientSecret } = auth

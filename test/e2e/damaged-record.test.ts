@@ -4,16 +4,17 @@ import { dialects } from '../attack/attack.ts'
 import { damage } from '../store/damage.ts'
 import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
-import { apiKey, Program } from './program.ts'
+import { apiKey } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { type Server, startHere } from './server-here.ts'
 
 for (const dialect of dialects) {
   describe(`a damaged record on ${dialect}`, () => {
     test('the other endpoints are delivered to, and the attempt says why its own is not', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
-      const before = await Program.start(t, 'serve', place.store)
-      const ask = async (server: Program, method: string, path: string, body?: unknown) => {
+      const before = await startHere(t, 'serve', place.store)
+      const ask = async (server: Server, method: string, path: string, body?: unknown) => {
         const answer = await fetch(`${server.api}${path}`, {
           method,
           headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
@@ -31,7 +32,7 @@ for (const dialect of dialects) {
       await damage(place, dialect, { table: 'endpoint', column: 'secrets', where: `uid = 'secretless'`, position: 50 })
       await damage(place, dialect, { table: 'endpoint', column: 'headers', where: `uid = 'headless'`, position: 50 })
 
-      const server = await Program.start(t, 'serve', place.store)
+      const server = await startHere(t, 'serve', place.store)
       await ask(server, 'POST', '/app/a/msg', { eventType: 'x', payload: {} })
       await receiver.until('the whole endpoint gets it', () => receiver.arrivals.length === 1)
       assert.equal(receiver.arrivals[0]?.path, '/whole')

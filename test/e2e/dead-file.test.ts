@@ -8,6 +8,7 @@ import { eventually } from './eventually.ts'
 import { openPlace, type Place } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 const batch = 50
 
@@ -134,7 +135,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         await scene.assertExact()
         await server.kill()
 
-        await Program.start(t, 'serve', scene.place.store, { SLUICE_DEAD_FILE: 'off' })
+        await startHere(t, 'serve', scene.place.store, { SLUICE_DEAD_FILE: 'off' })
         assert.deepEqual(await scene.place.query('select id from dead_file'), [])
         assert(existsSync(scene.file))
       },
@@ -191,7 +192,7 @@ test('postgres: a file that cannot grow delays letters and nothing else', async 
   })
   assert.equal(server.logged.match(/dead letters are not written/g)?.length, 1)
   await server.kill()
-  await Program.start(t, 'serve', scene.place.store, settings)
+  await startHere(t, 'serve', scene.place.store, settings)
   await scene.assertExact()
 })
 

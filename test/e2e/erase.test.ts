@@ -10,6 +10,7 @@ import { eventually } from './eventually.ts'
 import { openPlace, type Place } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { around, filesOf, relationFilesOf, rowsOf, statisticsOf } from './search.ts'
+import { startHere } from './server-here.ts'
 
 const person = 'canary.ann@example.com'
 const echo = 'parrot.ann@example.com'
@@ -202,7 +203,7 @@ for (const dialect of dialects) {
         return Number(row?.n) > 0
       })
       await server.kill()
-      const next = await Program.start(t, 'serve', place.store)
+      const next = await startHere(t, 'serve', place.store)
       await eventually('the erasure ends', async () => {
         const [row] = await place.query(`select status from task where id = '${id}'`)
         return row?.status === 'finished'

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { dialects } from '../attack/attack.ts'
 import { atEnd } from './at-end.ts'
 import { eventually } from './eventually.ts'
 import { openPlace, type Place } from './place.ts'
-import { longLease, Program } from './program.ts'
+import { longLease } from './program.ts'
 import { around, filesOf, rowsOf } from './search.ts'
+import { type Server, startHere } from './server-here.ts'
 
 // Short ones lie in the pages of tables, long ones in pages of their own.
 const lengths = [20, 300, 1500, 9000]
@@ -16,7 +17,7 @@ const lengths = [20, 300, 1500, 9000]
 /** Answers with all it was sent, a parrot for each canary: in the body, and in a location that an error quotes. */
 async function listen(t: TestContext): Promise<{ url: string; held: (() => void)[] }> {
   const held: (() => void)[] = []
-  const server: Server = createServer(async (request, response) => {
+  const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
     const echo = `${Buffer.concat(chunks)} ${JSON.stringify(request.headers)}`.replaceAll('canary', 'parrot')
@@ -38,7 +39,7 @@ for (const dialect of dialects) {
   // One server has an application for each way.
   test(`expunging on ${dialect}`, async (t) => {
     const place = await openPlace(t, dialect)
-    const server = await Program.start(t, 'serve', place.store, longLease)
+    const server = await startHere(t, 'serve', place.store, longLease)
     for (const way of ['single', 'bulk', 'all', 'retention'] as const) {
       await t.test(`${way}: nothing of the message is left, wherever a receiver echoed it`, (each) =>
         expunge(each, place, server, way),
@@ -50,7 +51,7 @@ for (const dialect of dialects) {
   })
 }
 
-async function expunge(t: TestContext, place: Place, server: Program, way: 'single' | 'bulk' | 'all' | 'retention') {
+async function expunge(t: TestContext, place: Place, server: Server, way: 'single' | 'bulk' | 'all' | 'retention') {
   const receiver = await listen(t)
   const ask = server.ask.bind(server)
   const app = `/app/${way}`

@@ -8,6 +8,7 @@ import { Load } from './load.ts'
 import { type Owner, openPlace, owners, type Place, pendingCount, postgresPlace } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 /**
  * No worker dies here, and nothing may come twice: a worker keeps its lanes on a machine that stands still for some
@@ -87,7 +88,7 @@ test('asked to stop a second time, it exits at once and another goes on', async 
   assert.deepEqual(await server.exited, { code: 143, signal: null })
 
   stuck.resolve({ status: 200 })
-  await Program.start(t, 'worker', place.store)
+  await startHere(t, 'worker', place.store)
   await ledger.allDelivered(receiver)
   ledger.audit(receiver)
 })

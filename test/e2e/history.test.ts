@@ -7,6 +7,7 @@ import { Ledger } from './ledger.ts'
 import { openPlace, pendingCount } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 const messages = 60
 
@@ -37,7 +38,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal((await program.exited).code, 0)
     }
 
-    const again = await Program.start(t, 'serve', place.store)
+    const again = await startHere(t, 'serve', place.store)
     const historyOf = async (query: string) => {
       const headers = { authorization: `Bearer ${apiKey}` }
       const response = await fetch(`${again.api}/history?range=${query}`, { headers })

@@ -4,13 +4,14 @@ import { eventually } from './eventually.ts'
 import { openPlace, type Place, postgresPlace } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { type Server, startHere } from './server-here.ts'
 
 const minute = 60_000
 const schedules = 5
 /** Ticks that each schedule has missed: enough that a leader is in the middle of them when it is killed. */
 const missed = 40
 
-async function ask<T>(server: Program, method: string, path: string, body?: unknown): Promise<T> {
+async function ask<T>(server: Server, method: string, path: string, body?: unknown): Promise<T> {
   const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
   const init = body === undefined ? { method, headers } : { method, headers, body: JSON.stringify(body) }
   const response = await fetch(`${server.api}${path}`, init)
@@ -19,7 +20,7 @@ async function ask<T>(server: Program, method: string, path: string, body?: unkn
   return JSON.parse(text) as T
 }
 
-async function leaderOf(server: Program): Promise<{ pid: number; epoch: number } | undefined> {
+async function leaderOf(server: Server): Promise<{ pid: number; epoch: number } | undefined> {
   type Answer = { leader: { description: string; epoch: number } | null }
   const { leader } = await ask<Answer>(server, 'GET', '/leader')
   const pid = Number(/pid (\d+)/.exec(leader?.description ?? '')?.[1])
@@ -107,11 +108,11 @@ test('postgres: when the leading process is killed another leads on; no tick is 
 
 test('sqlite: the owner of the file leads; killed and started again it continues where it was', async (t) => {
   const place = await openPlace(t, 'sqlite')
-  let server = await Program.start(t, 'serve', place.store)
-  const receiver = await prepare(t, server, place)
+  const killed = await Program.start(t, 'serve', place.store)
+  const receiver = await prepare(t, killed, place)
   await eventually('some ticks were run', async () => (await tickCount(place)) >= 20)
-  await server.kill()
-  server = await Program.start(t, 'serve', place.store)
+  await killed.kill()
+  const server = await startHere(t, 'serve', place.store)
   await eventually('all is made up for', async () => {
     const rows = await place.query('select min(due_at) as due from schedule')
     return Number(rows[0]?.due) > Date.now()

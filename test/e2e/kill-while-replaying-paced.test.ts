@@ -4,6 +4,7 @@ import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { type Server, startHere } from './server-here.ts'
 
 const count = 100
 const perSecond = 20
@@ -23,7 +24,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     // It says nothing of the receiver's health, whose circuit stays closed.
     let status = 400
     receiver.behave('/hook', () => ({ status }))
-    let server = await Program.start(t, 'serve', place.store)
+    let killed = await Program.start(t, 'serve', place.store)
+    let server: Server = killed
 
     async function ask<T>(method: string, path: string, body: unknown = {}): Promise<T> {
       const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
@@ -32,10 +34,6 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const text = await response.text()
       assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`)
       return JSON.parse(text) as T
-    }
-    async function restart(): Promise<void> {
-      await server.kill()
-      server = await Program.start(t, 'serve', place.store)
     }
     const deadLetters = async () => Number((await place.query('select count(*) as n from dead'))[0]?.n)
 
@@ -53,10 +51,12 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const { id } = await ask<Task>('POST', '/app/acme/dead/replay', { perSecond })
     const order = (word: string) => ask<Task>('POST', `/background-task/${id}/${word}`)
     await receiver.until('20 are replayed', () => again().length >= 20)
-    await restart()
+    await killed.kill()
+    server = killed = await Program.start(t, 'serve', place.store)
     await receiver.until('50 are replayed', () => again().length >= 50)
     const { data } = await order('pause')
-    await restart()
+    await killed.kill()
+    server = await startHere(t, 'serve', place.store)
     assert.deepEqual(await ask<Task>('GET', `/background-task/${id}`).then((task) => [task.state, task.data]), [
       'paused',
       data,

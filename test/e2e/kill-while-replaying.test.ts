@@ -4,6 +4,7 @@ import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { type Server, startHere } from './server-here.ts'
 
 const count = 200
 
@@ -14,7 +15,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     // It says nothing of the receiver's health, whose circuit stays closed.
     let status = 400
     receiver.behave('/hook', () => ({ status }))
-    let server = await Program.start(t, 'serve', place.store)
+    let killed = await Program.start(t, 'serve', place.store)
+    let server: Server = killed
 
     async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
       const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
@@ -38,12 +40,12 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const { id } = await ask<{ id: string }>('POST', '/app/acme/endpoint/main/recover', {
       since: new Date(Date.now() - 3_600_000).toISOString(),
     })
-    await server.kill()
-    server = await Program.start(t, 'serve', place.store)
+    await killed.kill()
+    server = killed = await Program.start(t, 'serve', place.store)
     // The second kill comes while what was replayed is being delivered.
     await receiver.until('deliveries begin', () => receiver.arrivals.length > refused)
-    await server.kill()
-    server = await Program.start(t, 'serve', place.store)
+    await killed.kill()
+    server = await startHere(t, 'serve', place.store)
 
     await eventually('the task is done', async () => {
       const task = await ask<{ status: string; data: { replayed: number } }>('GET', `/background-task/${id}`)

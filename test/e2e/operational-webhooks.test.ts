@@ -5,13 +5,14 @@ import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { type Server, startHere } from './server-here.ts'
 
 interface Told {
   readonly type: string
   readonly data: Readonly<Record<string, unknown>>
 }
 
-async function call<T>({ api }: Program, method: string, path: string, body?: unknown): Promise<T> {
+async function call<T>({ api }: Server, method: string, path: string, body?: unknown): Promise<T> {
   const authorization = { authorization: `Bearer ${apiKey}` }
   const headers = { ...authorization, 'content-type': 'application/json' }
   const init = body === undefined ? { method, headers: authorization } : { method, headers, body: JSON.stringify(body) }
@@ -24,7 +25,8 @@ async function call<T>({ api }: Program, method: string, path: string, body?: un
 for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`an operational webhook on ${dialect}`, async (t) => {
     const place = await openPlace(t, dialect)
-    let server = await Program.start(t, 'serve', place.store)
+    const first = await Program.start(t, 'serve', place.store)
+    let server: Server = first
     const ask = <T>(method: string, path: string, body?: unknown) => call<T>(server, method, path, body)
 
     await t.test('tells operators of endpoints and messages, once, signed, over a restart', async (each) => {
@@ -46,8 +48,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         disabled: true,
       })
       // Killed with notices in the store that nobody may have sent yet.
-      await server.kill()
-      server = await Program.start(t, 'serve', place.store)
+      await first.kill()
+      server = await startHere(t, 'serve', place.store)
 
       const heard = () =>
         receiver.arrivals

@@ -28,6 +28,22 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null
 }
 
+/** The settings of every server the tests start, and those of the test. */
+export function settingsOf(store: string, settings: Readonly<Record<string, string>>): Record<string, string> {
+  return {
+    SLUICE_STORE: store,
+    SLUICE_LISTEN: '127.0.0.1:0',
+    SLUICE_ADMIN_KEY: apiKey,
+    SLUICE_ENCRYPTION_KEY: testEncryptionKey,
+    SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
+    SLUICE_LEASE: `${leaseMs}ms`,
+    // Tests retry sooner and fail more often than tenants may; the attacks run with the defaults.
+    SLUICE_MIN_RETRY_WAIT: '0s',
+    SLUICE_FAILURES_PER_MINUTE: '0',
+    ...settings,
+  }
+}
+
 /** How the process itself is started. */
 export interface ProcessOptions {
   /** Arguments of Node, before the program's own. */
@@ -65,16 +81,7 @@ export class Program {
       env: {
         PATH: process.env.PATH,
         ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
-        SLUICE_STORE: store,
-        SLUICE_LISTEN: '127.0.0.1:0',
-        SLUICE_ADMIN_KEY: apiKey,
-        SLUICE_ENCRYPTION_KEY: testEncryptionKey,
-        SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
-        SLUICE_LEASE: `${leaseMs}ms`,
-        // Tests retry sooner and fail more often than tenants may; the attacks run with the defaults.
-        SLUICE_MIN_RETRY_WAIT: '0s',
-        SLUICE_FAILURES_PER_MINUTE: '0',
-        ...settings,
+        ...settingsOf(store, settings),
       },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     })
@@ -130,15 +137,8 @@ export class Program {
 
   /** Asks the API with the admin key. Answers JSON, or any other body as text; rejects when the request is refused. */
   // biome-ignore lint/suspicious/noExplicitAny: an answer is any JSON, and a test that reads a missing field fails by itself.
-  async ask(method: string, path: string, body?: unknown): Promise<any> {
-    const answer = await fetch(`${this.#api}${path}`, {
-      method,
-      headers: { authorization: `Bearer ${apiKey}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    })
-    const text = await answer.text()
-    assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`)
-    return answer.headers.get('content-type') === jsonType ? JSON.parse(text) : text
+  ask(method: string, path: string, body?: unknown): Promise<any> {
+    return askAt(this.#api, method, path, body)
   }
 
   get isRunning(): boolean {
@@ -182,4 +182,16 @@ export class Program {
       })
     })
   }
+}
+
+/** Asks the API at the base with the admin key. */
+export async function askAt(api: string, method: string, path: string, body?: unknown): Promise<unknown> {
+  const answer = await fetch(`${api}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${apiKey}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`)
+  return answer.headers.get('content-type') === jsonType ? JSON.parse(text) : text
 }

@@ -6,6 +6,7 @@ import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { type Arrival, Receiver } from './receiver.ts'
+import { type Server, startHere } from './server-here.ts'
 
 const payload = '{ "user": {"id":"u-1","email":"a@b.c"}, "views": 1.0, "n": 9007199254740993 }'
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
@@ -18,7 +19,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`${dialect}: each endpoint gets its own form, the same on every attempt, over a kill and a replay`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
-    let server = await Program.start(t, 'serve', place.store)
+    const first = await Program.start(t, 'serve', place.store)
+    let server: Server = first
     const ask = async (method: 'POST' | 'PATCH', path: string, body: object | string) => {
       const reply = await request(`${server.api}${path}`, {
         method,
@@ -48,9 +50,9 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     // Changes from now on hold for messages that are published from now on.
     await ask('POST', '/app/acme/endpoint/stored/secret/rotate', { gracePeriodSeconds: 0 })
     await ask('PATCH', '/app/acme/endpoint/shaped-a', { shape: { keep: ['/n'] } })
-    await server.kill()
+    await first.kill()
     failing.clear()
-    server = await Program.start(t, 'serve', place.store)
+    server = await startHere(t, 'serve', place.store)
     for (const endpoint of ['stored', 'shaped-a'])
       await ask('POST', `/app/acme/msg/${id}/endpoint/${endpoint}/resend`, {})
     await eventually('both have got it', () => at('/stored').length === 4 && at('/shaped-a').length === 4)
@@ -60,17 +62,17 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     assert.equal(String(at('/plain')[0]?.body), payload)
     const rest = '{ "views": 1.0, "n": 9007199254740993 }'
     assert.deepEqual([...same(at('/stored'), 'x-vvv-signature')], [`${rest} ${hex(secret, rest)}`])
-    const [first] = at('/shaped-a')
+    const [one] = at('/shaped-a')
     assert.match(
-      String(first?.body),
+      String(one?.body),
       /^\{ "user": \{"id":"psn_[A-Za-z0-9_-]{43}"\}, "views": 1\.0, "n": 9007199254740993 \}$/,
     )
     assert.deepEqual(
       [...same(at('/shaped-a'), 'x-hub-signature-256')],
-      [`${first?.body} sha256=${hex(secret, first?.body ?? '')}`],
+      [`${one?.body} sha256=${hex(secret, one?.body ?? '')}`],
     )
     const [other] = at('/shaped-b')
-    assert.notEqual(String(other?.body), String(first?.body), 'nobody can link the two')
+    assert.notEqual(String(other?.body), String(one?.body), 'nobody can link the two')
     const time = /^t=(\d+),/.exec(other?.headers['stripe-signature'] ?? '')?.[1]
     assert.equal(other?.headers['stripe-signature'], `t=${time},v1=${hex(secret, `${time}.${other?.body}`)}`)
     assert.deepEqual(at('/filtered'), [])

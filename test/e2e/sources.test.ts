@@ -5,11 +5,12 @@ import { eventually } from './eventually.ts'
 import { openPlace, pendingCount } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { type Server, startHere } from './server-here.ts'
 
 const secret = "It's a Secret to Everybody"
 
 /** The source of GitHub's webhooks at a server, and the endpoint behind it. */
-async function connect(server: Program, receiver: Receiver): Promise<string> {
+async function connect(server: Server, receiver: Receiver): Promise<string> {
   const ask = async (path: string, body: object) => {
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
     const response = await fetch(`${server.api}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
@@ -47,13 +48,14 @@ async function send(url: string, body: string | Buffer, delivery: string, type =
   }
 }
 
-const originOf = ({ api }: Program) => new URL(api).origin
+const originOf = ({ api }: Server) => new URL(api).origin
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`a source on ${dialect}`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
-    let server = await Program.start(t, 'serve', place.store)
+    const first = await Program.start(t, 'serve', place.store)
+    let server: Server = first
     const path = await connect(server, receiver)
     await t.test('gives the endpoint the bytes, the content type and the headers that the sender sent', async () => {
       const bodies: [Buffer, string][] = [
@@ -87,12 +89,12 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           const status = await send(originOf(server) + path, JSON.stringify({ id }), id)
           if (status !== 202) return void unknown.add(id)
           answered.add(id)
-          if (++accepted === 40) void server.kill()
+          if (++accepted === 40) void first.kill()
         }
       }
       await Promise.all(Array.from({ length: 8 }, produce))
-      await server.kill()
-      server = await Program.start(t, 'serve', place.store)
+      await first.kill()
+      server = await startHere(t, 'serve', place.store)
       // The sender tries again what it has no answer for, as GitHub's user does.
       for (const id of unknown) assert.equal(await send(originOf(server) + path, JSON.stringify({ id }), id), 202)
       await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)

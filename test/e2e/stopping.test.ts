@@ -7,6 +7,7 @@ import { assertNoDuplicates, Ledger } from './ledger.ts'
 import { openPlace, pendingCount } from './place.ts'
 import { longLease, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 const paused = ['/paused-1', '/paused-2', '/paused-3']
 const deleted = ['/deleted-1', '/deleted-2', '/deleted-3']
@@ -18,7 +19,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()
-    const server = await Program.start(t, 'serve', place.store, longLease)
+    const server = await startHere(t, 'serve', place.store, longLease)
     // On Postgres most lanes then belong to processes that hear of the change from the database alone.
     if (dialect === 'postgres') await Promise.all([1, 2].map(() => Program.start(t, 'worker', place.store, longLease)))
     const client = new Client(server.api)

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { request } from 'undici'
-import { serveAcme } from './acme.ts'
+import { serveAcmeBy } from './acme.ts'
 import { Client } from './client.ts'
 import { type CollectedSpan, Collector } from './collector.ts'
 import { eventually } from './eventually.ts'
@@ -30,7 +30,15 @@ const reporting = after(
   } })`,
 )
 
-async function publish({ api }: Program, headers: Record<string, string> = {}, fields: object = {}): Promise<string> {
+/** A process of its own: OpenTelemetry is set up once in a process. */
+const serveAcme = (t: TestContext, dialect: 'sqlite' | 'postgres', env: Record<string, string>) =>
+  serveAcmeBy(Program.start, t, dialect, env)
+
+async function publish(
+  { api }: Pick<Program, 'api'>,
+  headers: Record<string, string> = {},
+  fields: object = {},
+): Promise<string> {
   const reply = await request(`${api}/app/acme/msg`, {
     method: 'POST',
     headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json', ...headers },

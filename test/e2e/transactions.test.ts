@@ -9,8 +9,9 @@ import { Client } from './client.ts'
 import { eventually } from './eventually.ts'
 import { assertNoDuplicates, ordinal } from './ledger.ts'
 import { openPlace, type Place, pendingCount } from './place.ts'
-import { longLease, Program } from './program.ts'
+import { longLease } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 const shop = join(import.meta.dirname, 'orders.ts')
 const enough = 60
@@ -40,7 +41,7 @@ test('orders whose commit was not announced are delivered', async (t) => {
 async function setUp(t: TestContext, dialect: 'sqlite' | 'postgres') {
   const place = await openPlace(t, dialect)
   const receiver = await Receiver.listen(t)
-  const program = await Program.start(t, 'serve', place.store, longLease)
+  const program = await startHere(t, 'serve', place.store, longLease)
   const client = new Client(program.api)
   atEnd(t, () => client.close())
   await client.createApplication('shop')

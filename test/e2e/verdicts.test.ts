@@ -7,6 +7,7 @@ import { type Entry, Ledger } from './ledger.ts'
 import { openPlace } from './place.ts'
 import { longLease, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 const tries = 3
 
@@ -33,7 +34,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const before = receiver.at('/gone').length
       await publish(5)
       await first.kill()
-      const second = await Program.start(t, 'serve', place.store, longLease)
+      const second = await startHere(t, 'serve', place.store, longLease)
       await client.close()
       client = new Client(second.api)
       const held = [...ledger.accepted.slice(1), ...(await publish(5))]

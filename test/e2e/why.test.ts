@@ -6,6 +6,7 @@ import { eventually } from './eventually.ts'
 import { postgresPlace } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 test('a question in one process is answered by the worker in another, until that one dies', async (t) => {
   const place = await postgresPlace()
@@ -40,7 +41,7 @@ test('a question in one process is answered by the worker in another, until that
   await worker.kill()
   await eventually('nobody is left', async () => (await asking.explain('acme', 'main')).reason === 'no_worker')
 
-  await Program.start(t, 'worker', place.store)
+  await startHere(t, 'worker', place.store)
   letGo()
   await eventually('all is delivered', async () => (await asking.explain('acme', 'main')).reason === 'idle')
   assert.equal((await asking.explain('acme', 'main', second)).reason, 'delivered')

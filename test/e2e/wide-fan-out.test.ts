@@ -7,6 +7,7 @@ import { eventually } from './eventually.ts'
 import { openPlace, type Place, pendingCount } from './place.ts'
 import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
+import { startHere } from './server-here.ts'
 
 const endpoints = 2500
 
@@ -48,7 +49,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`${dialect}: a message for very many endpoints reaches each once, though its server is killed meanwhile`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
-    let server = await Program.start(t, 'serve', place.store)
+    const server = await Program.start(t, 'serve', place.store)
     const client = new Client(server.api)
     atEnd(t, () => client.close())
     await client.createApplication('acme')
@@ -65,7 +66,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     assert.equal(reply.statusCode, 202, await reply.body.text())
     // The moment it is accepted, before or in the middle of being expanded.
     await server.kill()
-    server = await Program.start(t, 'serve', place.store)
+    await startHere(t, 'serve', place.store)
     await eventually('it is expanded', async () => (await waitingFanOuts(place)) === 0)
     assert.equal(await pendingCount(place), endpoints)
     const [row] = await place.query('select count(distinct endpoint) as count from pending')
