@@ -10,6 +10,7 @@ import { atEnd } from '../e2e/at-end.ts'
 import { Client } from '../e2e/client.ts'
 import { openPlace, type Place } from '../e2e/place.ts'
 import { apiKey, Program } from '../e2e/program.ts'
+import type { Question } from './bystander.ts'
 
 /** `npm run test:attack` runs the long form: more connections, more rounds. `npm test` runs the short one. */
 export const isLong = process.env.SLUICE_ATTACK === 'long'
@@ -45,12 +46,9 @@ interface Reading {
 const pauseMs = isLong ? 5 : 50
 
 interface Server {
-  /** The server ends with it. */
-  readonly t: TestContext
   readonly program: Program
   readonly place: Place
   readonly client: Client
-  bystander?: Worker
 }
 
 const ends: (() => unknown)[] = []
@@ -162,13 +160,10 @@ export class Target {
     attack: () => Promise<unknown>,
     limits: { readonly grownMbAtMost?: number } = {},
   ): Promise<Figures> {
-    const bystander = await this.#watching()
     const before = await this.#ask('begin')
-    bystander.postMessage('begin')
+    await this.#askBystander('begin')
     await attack()
-    const answer = once(bystander, 'message')
-    bystander.postMessage('read')
-    const [watched] = (await answer) as [number]
+    const watched = (await this.#askBystander('read')) as number
     assert.ok(this.program.isRunning, `${name}: the process ended\n${this.program.logged.slice(-2000)}`)
     const after = await this.#ask('read')
     const figures: Figures = {
@@ -192,18 +187,13 @@ export class Target {
     if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`)
   }
 
-  /** The bystander of this server, who asks during each attack. */
-  async #watching(): Promise<Worker> {
-    const server = this.#server
-    if (server.bystander === undefined) {
-      const bystander = new Worker(new URL('bystander.ts', import.meta.url), {
-        workerData: { port: this.port, pauseMs },
-      })
-      atEnd(server.t, () => bystander.terminate())
-      await once(bystander, 'message')
-      server.bystander = bystander
-    }
-    return server.bystander
+  /** The bystander of this process asks the server that is under attack. */
+  async #askBystander(question: Question['question']): Promise<unknown> {
+    bystander ??= startBystander()
+    const answer = once(bystander, 'message')
+    bystander.postMessage({ question, port: this.port, pauseMs } satisfies Question)
+    const [said] = await answer
+    return said
   }
 
   async #ask(question: 'begin' | 'read'): Promise<Reading> {
@@ -212,6 +202,14 @@ export class Target {
     const [reading] = await answer
     return reading as Reading
   }
+}
+
+let bystander: Worker | undefined
+
+function startBystander(): Worker {
+  const worker = new Worker(new URL('bystander.ts', import.meta.url))
+  ends.push(() => worker.terminate())
+  return worker
 }
 
 async function startServer(t: TestContext, dialect: (typeof dialects)[number], settings: Settings): Promise<Server> {
@@ -223,7 +221,7 @@ async function startServer(t: TestContext, dialect: (typeof dialects)[number], s
   const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments: monitor })
   const client = new Client(program.api)
   atEnd(t, () => client.close())
-  return { t, program, place, client }
+  return { program, place, client }
 }
 
 function round(value: number): number {

@@ -1,61 +1,68 @@
-import { connect } from 'node:net'
-import { parentPort, workerData } from 'node:worker_threads'
+import { connect, type Socket } from 'node:net'
+import { parentPort } from 'node:worker_threads'
 
 /**
- * A client that asks for the health of the server over and over, on a thread of its own: the work of the attacker does
- * not count as a wait. It says `ready` at the first answer, and asks on from `begin` to `read`, which is answered with
- * the longest wait since then.
+ * A client that asks for the health of a server over and over, on a thread of its own: the work of the attacker does not
+ * count as a wait. `begin` names the server, and is answered with `ready` at the first answer of that server, from which
+ * on waits count. `read` ends the questions, and is answered with the longest wait.
  */
-const { port, pauseMs } = workerData as { readonly port: number; readonly pauseMs: number }
+export interface Question {
+  readonly question: 'begin' | 'read'
+  readonly port: number
+  /** The time between an answer and the next question. */
+  readonly pauseMs: number
+}
+
 const ping = 'GET /api/v1/health/ping HTTP/1.1\r\nhost: bystander\r\n\r\n'
 
 let isReady = false
-let isAsking = false
-/** Asks by the connection that waits for the next attack. */
-let idle: (() => void) | undefined
 let longestMs = 0
-let begunAt = 0
 /** When the question without an answer was asked. */
 let askedAt: number | undefined
+let socket: Socket | undefined
 
-const waitedMs = () => (askedAt === undefined ? 0 : performance.now() - Math.max(askedAt, begunAt))
+const waitedMs = () => (askedAt === undefined ? 0 : performance.now() - askedAt)
 
-function ask(): void {
-  const socket = connect(port, '127.0.0.1')
+function ask(port: number, pauseMs: number): void {
+  const mine = connect(port, '127.0.0.1')
+  socket = mine
   const write = () => {
-    if (socket.destroyed) return
-    if (isReady && !isAsking) {
-      idle = write
-      return
-    }
+    if (socket !== mine || mine.destroyed) return
     askedAt = performance.now()
-    socket.write(ping)
+    mine.write(ping)
   }
   // The server may have ended: the attack fails by that.
-  socket.on('error', () => {})
-  socket.on('connect', write)
-  socket.on('data', () => {
-    if (!isReady) parentPort?.postMessage('ready')
+  mine.on('error', () => {})
+  mine.on('connect', write)
+  mine.on('data', () => {
+    if (socket !== mine) return
+    if (isReady) longestMs = Math.max(longestMs, waitedMs())
+    else parentPort?.postMessage('ready')
     isReady = true
-    longestMs = Math.max(longestMs, waitedMs())
     askedAt = undefined
     setTimeout(write, pauseMs)
   })
-  socket.on('close', () => {
+  mine.on('close', () => {
+    if (socket !== mine) return
     askedAt = undefined
-    setTimeout(ask, pauseMs)
+    setTimeout(() => socket === mine && ask(port, pauseMs), pauseMs)
   })
 }
 
-parentPort?.on('message', (question: 'begin' | 'read') => {
+parentPort?.on('message', ({ question, port, pauseMs }: Question) => {
+  if (question === 'begin') {
+    isReady = false
+    longestMs = 0
+    // An attack that failed has not asked for its waits.
+    const last = socket
+    ask(port, pauseMs)
+    last?.destroy()
+    return
+  }
   // A wait that has not ended counts as far as it went.
-  if (question === 'read') parentPort?.postMessage(Math.max(longestMs, waitedMs()))
-  begunAt = performance.now()
-  longestMs = 0
-  isAsking = question === 'begin'
-  if (!isAsking) return
-  idle?.()
-  idle = undefined
+  parentPort?.postMessage(Math.max(longestMs, waitedMs()))
+  const last = socket
+  socket = undefined
+  askedAt = undefined
+  last?.destroy()
 })
-
-ask()
