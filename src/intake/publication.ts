@@ -65,11 +65,12 @@ export function plainPublication(
   request: Once | null,
 ): Publication {
   const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null, trace = null } = envelope
-  const { arrivedHeaders, arrival = null } = envelope
+  const { arrivedHeaders = null, arrival = null } = envelope
   const named = envelope.endpoint == null ? undefined : endpointNamed(matcher, envelope.endpoint)
   // Two events of a source may have the same content: the id of the event tells them apart.
   const dedupe = dedupeMs === null || arrival !== null ? null : dedupeOnce(app, envelope, body, dedupeMs, named)
-  return {
+  // No spread: copying the members of an object takes longer than all else here.
+  const publication = {
     app,
     version,
     eventType,
@@ -80,16 +81,16 @@ export function plainPublication(
     tags,
     headers,
     trace,
-    ...(arrivedHeaders && { arrivedHeaders }),
+    arrivedHeaders,
     body,
     payloadForMs: sooner(envelope.payloadForMs ?? null, payloadForMs),
-    ...(eraseDelivered && { eraseDelivered }),
+    eraseDelivered,
     expiresInMs: envelope.expiresInMs ?? null,
     orderingKey: envelope.orderingKey ?? null,
     endpoints: named === undefined ? matcher.match(eventType, channels) : [named],
-    ...(named !== undefined && { special: [{ endpoint: named, direct: true }] }),
     once: onceOf(request, dedupe, arrival),
   }
+  return named === undefined ? publication : { ...publication, special: [{ endpoint: named, direct: true }] }
 }
 
 function sooner(a: number | null, b: number | null): number | null {

@@ -139,9 +139,13 @@ export function distinct(names: readonly string[] | null | undefined): readonly 
   return names == null ? null : [...new Set(names)]
 }
 
+/** The instant that was written last: the publishes of a millisecond share it, and writing one takes 0.4 µs. */
+let lastIso: readonly [at: EpochMs, text: string] = [0, new Date(0).toISOString()]
+
 /** An instant as answers write it. */
 export function iso(at: EpochMs): string {
-  return new Date(at).toISOString()
+  if (lastIso[0] !== at) lastIso = [at, new Date(at).toISOString()]
+  return lastIso[1]
 }
 
 export function isoOrNull(at: EpochMs | null): string | null {

@@ -91,8 +91,14 @@ export function readRaw(query: RawQuery, contentType: string | undefined, body: 
 
 /** Reads an envelope whose shape is right; adds every other mistake to `problems`. */
 export function readEnvelope(input: EnvelopeIn, contentType: string, now: EpochMs, problems: FieldError[]): Envelope {
-  problems.push(...headerProblems(input.headers))
-  return envelopeOf(input, contentType, instantsOf(input, now, problems), now)
+  return readTimed(input, contentType, now, problems).envelope
+}
+
+/** The envelope, and the instants that it was read from. */
+function readTimed(input: EnvelopeIn, contentType: string, now: EpochMs, problems: FieldError[]) {
+  if (input.headers != null) problems.push(...headerProblems(input.headers))
+  const instants = instantsOf(input, now, problems)
+  return { envelope: envelopeOf(input, contentType, instants, now), instants }
 }
 
 function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldError[]): ReadMessage | undefined {
@@ -100,7 +106,8 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldEr
   // The payload is cut out before parsing, so that its content costs nothing and stays as it is.
   const input = checkContents(JSON.parse(textWithout(body, span)))
   removeNulls?.(input)
-  problems.push(...fieldProblems(input))
+  const found = fieldProblems(input)
+  if (found.length > 0) problems.push(...found)
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
   if (isObject && span === undefined) problems.push(payloadProblem('is required', 'required'))
   if (span && body[span.start] !== openBrace) problems.push(payloadProblem('must be object', 'type'))
@@ -109,18 +116,13 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldEr
   const payload = body.subarray(span.start, span.end)
   const raw = fields.transformationsParams?.rawPayload ?? null
   const contentType = raw === null ? json : rawContentType(fields, problems)
-  problems.push(
-    ...metadataProblems(fields.application?.metadata),
-    ...templateProblems(fields.application?.headerTemplates),
-  )
-  const envelope = readEnvelope(fields, contentType, now, problems)
-  return {
-    envelope,
-    body: raw === null ? payload : Buffer.from(raw),
-    payload,
-    ...instantsOf(fields, now, []),
-    application: fields.application ?? null,
+  const { application = null } = fields
+  if (application !== null) {
+    problems.push(...metadataProblems(application.metadata), ...templateProblems(application.headerTemplates))
   }
+  const { envelope, instants } = readTimed(fields, contentType, now, problems)
+  const { deliverAt, expiresAt } = instants
+  return { envelope, body: raw === null ? payload : Buffer.from(raw), payload, deliverAt, expiresAt, application }
 }
 
 /** A text with one value replaced by null. */
@@ -163,8 +165,20 @@ function envelopeOf(
   const hours = input.payloadRetentionHours ?? (input.payloadRetentionPeriod ?? 0) * 24
   const payloadForMs = hours === 0 ? null : hours * 3_600_000
   const { orderingKey = null, endpoint = null } = input
-  const times = { delayMs, payloadForMs, expiresInMs }
-  return { eventType, eventId, channels, tags, headers, dedupeKey, orderingKey, endpoint, contentType, ...times }
+  return {
+    eventType,
+    eventId,
+    channels,
+    tags,
+    headers,
+    dedupeKey,
+    orderingKey,
+    endpoint,
+    contentType,
+    delayMs,
+    payloadForMs,
+    expiresInMs,
+  }
 }
 
 function instantOf(text: string | null, now: EpochMs, at: FieldError['at'], problems: FieldError[]): EpochMs | null {

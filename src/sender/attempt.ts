@@ -267,17 +267,15 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     const response = this.#capture?.bytes()
     const refusal = certificateAnswer(status, response, this.#origin.identity !== undefined)
     const code = refusal?.outcome ?? (status < 300 ? 'delivered' : status < 400 ? 'redirected' : 'refused')
+    const error = code === 'delivered' ? undefined : (refusal?.message ?? this.#refusal())
+    const { durationMs, timings } = this.#times()
+    const retryAfterMs = this.#retryAfterMs
+    return { code, status, retryAfterMs, response, responseHeaders: this.#headers, error, durationMs, timings }
+  }
+
+  #refusal(): string {
     const to = this.#location === undefined ? '' : `, redirecting to ${this.#location}, which is not followed`
-    const error = refusal?.message ?? `The receiver answered ${status}${to}.`
-    return {
-      code,
-      status,
-      retryAfterMs: this.#retryAfterMs,
-      response,
-      responseHeaders: this.#headers,
-      error: code === 'delivered' ? undefined : error,
-      ...this.#times(),
-    }
+    return `The receiver answered ${this.#status}${to}.`
   }
 
   #failed(failure: Failure): Outcome {

@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, sign } from 'node:crypto'
+import { createHmac, createSecretKey, hash, sign } from 'node:crypto'
 import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
@@ -11,18 +11,47 @@ export type Signer = (head: string, body: Uint8Array) => string
 /** Signs a body alone. */
 export type BodySigner = (body: Uint8Array) => string
 
+const blockBytes = 64
+const digestBytes = 32
+/** Longer contents are not copied next to the pad. */
+const shortBytes = 8192
+/** The pad and a content, one after the other. Signing is synchronous, so one buffer serves every key. */
+const scratch = Buffer.allocUnsafe(blockBytes + shortBytes)
+
+/**
+ * HMAC-SHA256 (RFC 2104) of `head` followed by `body`. A short content takes two one-shot hashes over pads that are made
+ * once: 1.4 µs for 400 bytes, and no object for the garbage collector. `createHmac` takes 2.5 µs with a KeyObject, and
+ * 16 µs with raw bytes.
+ */
+function hmacOf(bytes: Uint8Array): (head: string, body: Uint8Array, encoding: 'base64' | 'hex') => string {
+  const key = createSecretKey(bytes)
+  const short = Buffer.alloc(blockBytes)
+  short.set(bytes.length > blockBytes ? hash('sha256', bytes, 'buffer') : bytes)
+  const inner = short.map((byte) => byte ^ 0x36)
+  const outer = Buffer.alloc(blockBytes + digestBytes)
+  outer.set(short.map((byte) => byte ^ 0x5c))
+  return (head, body, encoding) => {
+    // A character of a head takes at most three bytes.
+    if (3 * head.length + body.length > shortBytes) {
+      return createHmac('sha256', key).update(head).update(body).digest(encoding)
+    }
+    scratch.set(inner)
+    const start = blockBytes + scratch.write(head, blockBytes, 'utf8')
+    scratch.set(body, start)
+    outer.write(hash('sha256', scratch.subarray(0, start + body.length), 'binary'), blockBytes, 'latin1')
+    return hash('sha256', outer, encoding)
+  }
+}
+
 /**
  * The signer of Standard Webhooks, which gives one entry of the signature header: HMAC-SHA256 (`v1`) for a shared secret,
  * ed25519 (`v1a`) for a `whsk_` one. Undefined when the text is no secret.
- *
- * The key is prepared once: createHmac costs 13.5 µs with raw bytes and 2.0 µs with a KeyObject. (Two one-shot hashes
- * over precomputed pads would be 1.7 µs, not worth owning an HMAC.)
  */
 export function standardSigner(secret: string): Signer | undefined {
   const bytes = sharedKey(secret, 'base64')
   if (bytes !== undefined && bytes.length > 0) {
-    const key = createSecretKey(bytes)
-    return (head, body) => `v1,${createHmac('sha256', key).update(head).update(body).digest('base64')}`
+    const hmac = hmacOf(bytes)
+    return (head, body) => `v1,${hmac(head, body, 'base64')}`
   }
   const key = secret.startsWith('whsk_') ? privateKeyOf(bytesOf(secret) ?? Buffer.alloc(0)) : undefined
   if (key === undefined) return undefined
@@ -33,8 +62,8 @@ export function standardSigner(secret: string): Signer | undefined {
 export function hexSigner(secret: string): Signer | undefined {
   const bytes = sharedKey(secret, 'text')
   if (bytes === undefined || bytes.length === 0) return undefined
-  const key = createSecretKey(bytes)
-  return (head, body) => createHmac('sha256', key).update(head).update(body).digest('hex')
+  const hmac = hmacOf(bytes)
+  return (head, body) => hmac(head, body, 'hex')
 }
 
 /** The signer of the signature that is stored with a message. */

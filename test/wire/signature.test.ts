@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { createPublicKey, verify } from 'node:crypto'
+import { createHmac, createPublicKey, verify } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { standardSigner } from '../../src/wire/profile.ts'
+import { hexSigner, standardSigner } from '../../src/wire/profile.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { exampleMessage, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 
@@ -24,6 +24,27 @@ const ed25519Public = createPublicKey({
 
 test('the HMAC test vector of Standard Webhooks is met', () => {
   assert.equal(standardSigner(exampleSecret)?.(head, body), 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
+})
+
+test('an HMAC is that of Node for keys and contents of any length, also when keys take turns', () => {
+  const texts = ['', '.', 'msg_1.1614265330.', 'grüße.', '€'.repeat(30)]
+  // Around one block of the hash, and around the length from which a content is no longer copied.
+  const lengths = [0, 1, 55, 56, 63, 64, 65, 119, 8100, 8190, 8191, 8192, 8193, 70_000]
+  const keys = [24, 32, 63, 64, 65, 75].map((length) => Buffer.alloc(length, length))
+  for (const length of lengths) {
+    const content = Buffer.alloc(length, 0xa5)
+    for (const text of texts) {
+      for (const key of keys) {
+        const expected = createHmac('sha256', key).update(text).update(content)
+        assert.equal(
+          standardSigner(`whsec_${key.toString('base64')}`)?.(text, content),
+          `v1,${expected.digest('base64')}`,
+        )
+        const hex = createHmac('sha256', `key ${key.length}`).update(text).update(content).digest('hex')
+        assert.equal(hexSigner(`key ${key.length}`)?.(text, content), hex)
+      }
+    }
+  }
 })
 
 test('the ed25519 test vector is met, by the seed with its public key and by the seed alone', () => {

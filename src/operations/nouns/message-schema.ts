@@ -12,6 +12,7 @@ import {
   id,
   instant,
   integer,
+  iso,
   listOf,
   maybe,
   namePattern,
@@ -254,10 +255,10 @@ export function messageBytes(message: MessageSummary, payload: Uint8Array): Buff
   const eventIdText = eventId === null ? 'null' : `"${eventId}"`
   const channelsText = channels === null ? 'null' : JSON.stringify(channels)
   const tagsText = tags === null ? 'null' : JSON.stringify(tags)
-  const deliverText = deliverAt === null ? 'null' : `"${new Date(deliverAt).toISOString()}"`
-  const expiresText = expiresAt === null ? 'null' : `"${new Date(expiresAt).toISOString()}"`
+  const deliverText = deliverAt === null ? 'null' : `"${iso(deliverAt)}"`
+  const expiresText = expiresAt === null ? 'null' : `"${iso(expiresAt)}"`
   const orderingText = orderingKey === null ? 'null' : asciiJson(orderingKey)
-  const timestamp = new Date(keyTime(key)).toISOString()
+  const timestamp = iso(keyTime(key))
   const tail =
     `,"eventId":${eventIdText},"channels":${channelsText},"tags":${tagsText},` +
     `"deliverAt":${deliverText},"expiresAt":${expiresText},"orderingKey":${orderingText},"timestamp":"${timestamp}"}`

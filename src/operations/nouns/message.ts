@@ -274,7 +274,8 @@ function answered(accepted: Accepted | undefined, body: Buffer): Reply<202, Buff
 
 function shown({ envelope, deliverAt, expiresAt }: ReadMessage, accepted: Accepted, payload: Uint8Array): Buffer {
   const { key, id } = accepted
-  return messageBytes({ ...envelope, key, id, deliverAt, expiresAt }, payload)
+  const { eventType, eventId, channels, tags = null, orderingKey = null } = envelope
+  return messageBytes({ key, id, eventType, eventId, channels, tags, deliverAt, expiresAt, orderingKey }, payload)
 }
 
 const comma = Buffer.from(',')

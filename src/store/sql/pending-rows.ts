@@ -16,6 +16,20 @@ export interface PendingColumns {
   readonly variant: number | null
 }
 
+/** The values of the same columns, in the order of `pendingColumns`. */
+export type PendingValues = readonly [
+  message: number,
+  dueAt: EpochMs,
+  attempts: number,
+  priorAttempts: number,
+  orderKey: number | null,
+  variant: number | null,
+  ageMs: number,
+  lateMs: number,
+  retryInMs: number | null,
+  expiresInMs: number | null,
+]
+
 /** The columns of `PendingColumns`, from those of `pending` under a name. */
 export function pendingColumns(pending: string, now: string): string {
   const names = ['message', 'due_at', 'attempts', 'prior_attempts', 'order_key', 'variant']
@@ -26,18 +40,28 @@ export function pendingColumns(pending: string, now: string): string {
 }
 
 export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
+  const { message, due_at: dueAt, attempts, prior_attempts: prior, order_key: orderKey, variant } = row
+  const { age_ms: ageMs, late_ms: lateMs, retry_in_ms: retryInMs, expires_in_ms: expiresInMs } = row
+  return pendingRow(rowClass, message, dueAt, attempts, prior, orderKey, variant, ageMs, lateMs, retryInMs, expiresInMs)
+}
+
+/** A waiting delivery, from the values of `pendingColumns`. */
+export function pendingRow(
+  rowClass: Class,
+  ...[message, dueAt, attempts, priorAttempts, orderKey, variant, ageMs, lateMs, retryInMs, expiresInMs]: PendingValues
+): PendingRow {
   return {
-    message: row.message,
+    message,
     class: rowClass,
-    dueAt: row.due_at,
-    attempts: row.attempts,
-    priorAttempts: row.prior_attempts,
-    ageMs: Math.max(0, row.age_ms),
-    lateMs: Math.max(0, row.late_ms),
-    orderKey: row.order_key,
-    retryInMs: toRetryInMs(row.retry_in_ms),
-    expiresInMs: row.expires_in_ms,
-    variant: row.variant,
+    dueAt,
+    attempts,
+    priorAttempts,
+    ageMs: Math.max(0, ageMs),
+    lateMs: Math.max(0, lateMs),
+    orderKey,
+    retryInMs: toRetryInMs(retryInMs),
+    expiresInMs,
+    variant,
   }
 }
 

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing } from '../delivering.ts'
-import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
+import { type PendingValues, pendingColumns, pendingRow } from '../sql/pending-rows.ts'
 import { fromJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
 import { settling } from './settling.ts'
@@ -13,34 +13,48 @@ const selectPending = `${selectFrom} order by due_at, message limit +?6`
 const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message limit +?6`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing = `
-  select key, id, event_type as eventType, body, content_type as contentType, headers, trace,
-    arrived_headers as arrivedHeaders, null as variant, null as signature
+  select key, id, event_type, body, content_type, headers, trace, arrived_headers, null, null
   from message where key = ? and expunged_at is null`
 // Without its row, a delivery that has a variant is not sent.
 const selectVariant = `
-  select message.key, id, event_type as eventType, coalesce(variant.body, message.body) as body,
-    content_type as contentType, headers, trace, arrived_headers as arrivedHeaders, n as variant, signature
+  select message.key, id, event_type, coalesce(variant.body, message.body), content_type, headers, trace, arrived_headers,
+    n, signature
   from variant join message on message.key = variant.message
   where variant.message = ? and n = ? and expunged_at is null`
 
 /** An `Outgoing` as SQLite has it: headers are text. */
-type OutgoingRow = Omit<Outgoing, 'headers' | 'arrivedHeaders'> & {
-  readonly headers: string | null
-  readonly arrivedHeaders: string | null
+type OutgoingValues = readonly [
+  key: number,
+  id: string,
+  eventType: string,
+  body: Uint8Array,
+  contentType: string,
+  headers: string | null,
+  trace: string | null,
+  arrivedHeaders: string | null,
+  variant: number | null,
+  signature: string | null,
+]
+
+function outgoingOf(
+  ...[key, id, eventType, body, contentType, headers, trace, arrived, variant, signature]: OutgoingValues
+): Outgoing {
+  const own: Outgoing['headers'] = fromJson(headers)
+  const arrivedHeaders: Outgoing['arrivedHeaders'] = fromJson(arrived)
+  return { key, id, eventType, body, contentType, headers: own, trace, arrivedHeaders, variant, signature }
 }
 
-function toOutgoing(row: OutgoingRow | undefined): Outgoing[] {
-  if (row === undefined) return []
-  return [{ ...row, headers: fromJson(row.headers), arrivedHeaders: fromJson(row.arrivedHeaders) }]
+function toOutgoing(values: OutgoingValues | undefined): Outgoing[] {
+  return values === undefined ? [] : [outgoingOf(...values)]
 }
 
 /** Reads due deliveries and settles them. */
 export function delivering(connection: Connection): MaybeSynchronous<Delivering> {
-  const pending = connection.prepare<PendingColumns>(selectPending)
-  const timedRows = connection.prepare<PendingColumns>(selectTimed)
+  const pending = connection.prepareLists<PendingValues>(selectPending)
+  const timedRows = connection.prepareLists<PendingValues>(selectTimed)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
-  const outgoing = connection.prepare<OutgoingRow>(selectOutgoing)
-  const outgoingVariant = connection.prepare<OutgoingRow>(selectVariant)
+  const outgoing = connection.prepareLists<OutgoingValues>(selectOutgoing)
+  const outgoingVariant = connection.prepareLists<OutgoingValues>(selectVariant)
 
   function readOne({ endpoint, class: rowClass, after, limit }: DueRead, now: EpochMs): DueRows {
     const isTimed = rowClass === timed
@@ -48,7 +62,7 @@ export function delivering(connection: Connection): MaybeSynchronous<Delivering>
     const rows = query.all(now, endpoint, rowClass, after?.dueAt ?? -1, after?.message ?? -1, limit)
     const next = isTimed && rows.length < limit ? nextTimed.get(endpoint, now)?.due_at : undefined
     return {
-      rows: rows.map((row) => toPendingRow(row, rowClass)),
+      rows: rows.map((values) => pendingRow(rowClass, ...values)),
       nextInMs: next == null ? undefined : next - now,
     }
   }
