@@ -13,7 +13,7 @@ export interface LoadTarget {
   readonly connections: number
   /** Gives each request an Idempotency-Key of its own, as every SDK does. */
   readonly keyed?: boolean
-  /** How many different videos the events are about, in turn; one unless told, 100 at most. */
+  /** How many different videos the events are about, in turn; 1 by default, 100 at most. */
   readonly subjects?: number
 }
 
