@@ -72,8 +72,8 @@ const parameter = /(?<![:\w]):([a-z]\w*(?:\.\w+)?)/gi
 
 const sqlite: Dialect = {
   name: 'sqlite',
-  // SQLite plans a statement again at each use whose limit is a bare parameter, because its value may change the plan. That
-  // takes 100 µs, most of the time of a short page. The value of an expression has no part in the plan.
+  // SQLite plans a statement again at each use whose limit is a bare parameter, because its value may change the plan. The
+  // value of an expression has no part in the plan. The simulation takes a fifth less processor time with it.
   compile: (text) => ({
     text: text.replaceAll(/\blimit :/g, 'limit +:'),
     parameters: [...new Set([...text.matchAll(parameter)].map(([, name]) => name as string))],
