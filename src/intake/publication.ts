@@ -88,7 +88,7 @@ export function plainPublication(
     expiresInMs: envelope.expiresInMs ?? null,
     orderingKey: envelope.orderingKey ?? null,
     endpoints: named === undefined ? matcher.match(eventType, channels) : [named],
-    once: onceOf(request, dedupe, arrival),
+    once: allOf(request, dedupe, arrival),
   }
   return named === undefined ? publication : { ...publication, special: [{ endpoint: named, direct: true }] }
 }
@@ -97,8 +97,10 @@ function sooner(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b)
 }
 
-function onceOf(...hashes: readonly (Once | null)[]): readonly Once[] {
-  return hashes.every((once) => once === null) ? none : hashes.filter((once) => once !== null)
+/** The hashes for which a message may be stored only once, the most specific first. */
+function allOf(request: Once | null, dedupe: Once | null, arrival: Once | null): readonly Once[] {
+  if (request === null && dedupe === null && arrival === null) return none
+  return [request, dedupe, arrival].filter((once) => once !== null)
 }
 
 /** How long an Idempotency-Key is remembered. */
@@ -108,7 +110,9 @@ export const keyLifeMs = 24 * 60 * 60 * 1000
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
   // Each of several parts carries its length, so that different lists never join to the same text.
   const [only] = parts
-  const text = parts.length === 1 && only !== undefined ? only : parts.map(lengthAndText).join('')
+  let text: string | Uint8Array = ''
+  if (parts.length === 1 && only !== undefined) text = only
+  else for (const part of parts) text += lengthAndText(part)
   return hash('sha256', text, 'base64url').slice(0, 22)
 }
 

@@ -32,9 +32,10 @@ export function onceOf(
     }
     throw new AppError('validation', 'The Idempotency-Key is not valid.', [field])
   }
-  const things = Object.entries(names).flatMap(([name, value]) => [name, String(value)])
-  const hash = digest('request', request.caller?.id ?? '', request.routeOptions.url ?? '', ...things, key)
-  return { hash, fingerprint: digest(content), ttlMs: keyLifeMs }
+  const parts = ['request', request.caller?.id ?? '', request.routeOptions.url ?? '']
+  for (const name of Object.keys(names)) parts.push(name, String(names[name]))
+  parts.push(key)
+  return { hash: digest(...parts), fingerprint: digest(content), ttlMs: keyLifeMs }
 }
 
 /** The query of a URL. */

@@ -13,7 +13,7 @@ import type { Connection, Synchronous } from './connection.ts'
 const dayMs = 24 * 60 * 60 * 1000
 
 const selectTaken = `
-  select fingerprint, message, status, answer from idempotency where day in (?, ?) and hash = ? and expires_at > ?`
+  select fingerprint, message, status, answer from idempotency where day = ? and hash = ? and expires_at > ?`
 const insertTaken = `
   insert or replace into idempotency (day, hash, fingerprint, expires_at, message, status, answer)
   values (?, ?, ?, ?, ?, ?, ?)`
@@ -43,9 +43,8 @@ export function takenOnce(connection: Connection): TakenOnce {
   return {
     // A hash that was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
     find({ hash, ttlMs }, now) {
-      const last = dayOf(now + ttlMs)
-      for (let day = dayOf(now); day <= last; day += 2) {
-        const found = byHash.get(day, Math.min(day + 1, last), hash, now)
+      for (let day = dayOf(now); day <= dayOf(now + ttlMs); day++) {
+        const found = byHash.get(day, hash, now)
         if (found) return found
       }
       return undefined
