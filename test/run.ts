@@ -240,7 +240,7 @@ function processes(files: readonly string[]): string[] {
 
 /** Whether a script of package.json ends well. */
 async function check(name: string): Promise<boolean> {
-  const [code] = await once(spawn('npm', ['run', '-s', name], { stdio: 'inherit', shell: true }), 'exit')
+  const [code] = await once(spawn(`npm run -s ${name}`, { stdio: 'inherit', shell: true }), 'exit')
   return code === 0
 }
 
