@@ -68,8 +68,8 @@ function* places(schema: Schema, path = 'value', depth = 0): Generator<[string, 
 }
 
 /**
- * Every schema that a request is checked with: those of the operations, and all that the schema modules export. A schema
- * that several routes share is checked once, under the name of the first.
+ * Every schema that a request is checked with: those of the operations, and those that the schema modules export for requests.
+ * A schema that several routes share is checked once, under the name of the first.
  */
 async function requestSchemas(): Promise<Map<TSchema, string>> {
   const found = new Map<TSchema, string>()
@@ -79,11 +79,13 @@ async function requestSchemas(): Promise<Map<TSchema, string>> {
     if (typeof schema === 'object') add(schema, `${route} body`)
     if (query !== undefined) add(query, `${route} query`)
   }
-  for (const file of globSync(join(import.meta.dirname, '../../src/http/schemas/*.ts'))) {
+  const routes = found.size
+  for (const file of globSync(join(import.meta.dirname, '../../src/operations/nouns/*-schema.ts'))) {
     for (const [name, value] of Object.entries(await import(pathToFileURL(file).href))) {
-      if (typeof value === 'object' && value !== null && '~kind' in value) add(value as TSchema, name)
+      if (/(In|Query)$/.test(name) && typeof value === 'object') add(value as TSchema, name)
     }
   }
+  assert.ok(found.size > routes, 'the modules have schemas that no route names, such as the fields of a message')
   return found
 }
 
