@@ -28,17 +28,10 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     receiver.behave('/down', () => ({ status }))
     await ledger.publishAll(client, 'acme', messages)
 
-    const openedAt = async () => {
-      const rows = await place.query(
-        `select at from notice where type = 'endpoint.circuit.opened' order by key limit 1`,
-      )
-      const audited = await place.query(
-        `select at from audit where action = 'endpoint.circuit.opened' order by n limit 1`,
-      )
-      const [row] = rows.length > 0 ? rows : audited
-      return row && Number(row.at)
-    }
-    const opened = await eventually('the circuit opens', openedAt)
+    await eventually('the circuit opens', async () => {
+      const rows = await place.query(`select 1 as opened from audit where action = 'endpoint.circuit.opened'`)
+      return rows.length > 0
+    })
     await server.kill()
     status = 200
     const before = receiver.arrivals.length
@@ -48,8 +41,10 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await client.close()
     client = new Client(server.api)
     await receiver.until('the probe comes', () => receiver.arrivals.length > before)
-    const silent = Date.now() - opened
-    assert.ok(silent >= openMs - 50, `the receiver was left alone for ${silent} of ${openMs} ms`)
+    // The circuit opens at the answer to the fifth request, or later; a busy store writes it down later still.
+    const [fifth, probe] = [receiver.arrivals[4], receiver.arrivals[before]]
+    const silent = (probe?.at ?? Number.NaN) - (fifth?.at ?? Number.NaN)
+    assert.ok(silent >= openMs - 1, `the receiver was left alone for ${silent} of ${openMs} ms`)
     await ledger.allDelivered(receiver)
     await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
 
