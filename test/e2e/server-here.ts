@@ -6,7 +6,7 @@ import { RunHere } from '../cli/program.ts'
 import { atEnd } from './at-end.ts'
 import { askAt, type Exit, type Program, settingsOf } from './program.ts'
 
-/** What a test can ask of a server that it neither kills nor pauses. */
+/** A server as a test sees it that neither kills nor pauses it. */
 export type Server = Pick<Program, 'api' | 'ask' | 'logged' | 'printed' | 'terminate' | 'exited'>
 
 /**
