@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { type Answer, ApiError, call, type Input, type OperationName } from './call.ts'
+import { type Answer, ApiError, call, type Input, isDeleting, type OperationName } from './call.ts'
 
 /** An answer as a page shows it: the latest one stays while the next is fetched, so that nothing flickers. */
 export interface Asked<T> {
@@ -62,12 +62,12 @@ export function forgetAnswers(): void {
   known.clear()
 }
 
-/** Calls again and again, each time after the call before has ended, and not while the page is hidden. */
+/** Calls again and again, each time after the call before has ended, and not while the page is hidden or deletes something. */
 export function repeat(work: () => Promise<void>, everyMs: number): () => void {
   let timer = setTimeout(next, everyMs)
   let ended = false
   async function next(): Promise<void> {
-    if (document.visibilityState === 'visible') await work()
+    if (document.visibilityState === 'visible' && !isDeleting()) await work()
     if (!ended) timer = setTimeout(next, everyMs)
   }
   return () => {

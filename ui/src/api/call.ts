@@ -86,8 +86,40 @@ interface Request {
   readonly bearer?: string
 }
 
-/** Sends a request and returns its successful response; throws ApiError for any other. */
-export async function send(
+/** Reads whose answers have not begun, and the number of deletions under way. */
+const reads = new Set<Promise<Response>>()
+let deletions = 0
+
+/** Whether a deletion is under way: a page does not ask again about the thing that may be gone. */
+export function isDeleting(): boolean {
+  return deletions > 0
+}
+
+/** The longest time for which a deletion waits for reads. */
+const readsMs = 2000
+
+/**
+ * Sends a request and returns its successful response; throws ApiError for any other. A deletion waits for the reads that the
+ * page has sent: one that is answered after it would be a 404, which every browser writes into its console.
+ */
+export async function send(operation: string, request: Request): Promise<Response> {
+  if (operation.startsWith('DELETE ')) {
+    deletions++
+    try {
+      const late = new Promise((resolve) => setTimeout(resolve, readsMs))
+      await Promise.race([Promise.allSettled([...reads]), late])
+      return await sendNow(operation, request)
+    } finally {
+      deletions--
+    }
+  }
+  const sent = sendNow(operation, request)
+  if (!operation.startsWith('GET ')) return sent
+  reads.add(sent)
+  return sent.finally(() => reads.delete(sent))
+}
+
+async function sendNow(
   operation: string,
   { path, query, body, contentType, signal, bearer }: Request,
 ): Promise<Response> {

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { repeat } from '../api/ask.ts'
+import { isDeleting } from '../api/call.ts'
 
 /** Calls again and again while the component is shown; not at all without an interval. */
 export function useRepeat(work: () => Promise<void>, everyMs: number | undefined): void {
@@ -20,7 +21,7 @@ export function useNews(work: () => Promise<void>, newest: string | undefined): 
     if (newest === undefined || timer.current !== undefined) return
     timer.current = setTimeout(() => {
       timer.current = undefined
-      void latest.current()
+      if (!isDeleting()) void latest.current()
     }, burstMs)
   }, [newest])
   useEffect(() => () => clearTimeout(timer.current), [])
