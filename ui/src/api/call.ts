@@ -100,7 +100,7 @@ const readsMs = 2000
 
 /**
  * Sends a request and returns its successful response; throws ApiError for any other. A deletion waits for the reads that the
- * page has sent: one that is answered after it would be a 404, which every browser writes into its console.
+ * page has sent: a read that the server answers after the deletion is a 404, which browsers write into their console.
  */
 export async function send(operation: string, request: Request): Promise<Response> {
   if (operation.startsWith('DELETE ')) {
