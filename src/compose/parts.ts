@@ -306,9 +306,8 @@ async function openStore(config: Config, log: Logger, troubles: StoreTroubles, r
 
 /** The newest schema that this version knows for the store. */
 export async function newestSchema({ store }: Config): Promise<{ readonly version: number; readonly name: string }> {
-  const { knownMigrations } =
-    store.kind === 'sqlite' ? await import('../store/sqlite/migrate.ts') : await import('../store/postgres/migrate.ts')
-  return knownMigrations().at(-1) ?? { version: 0, name: 'empty' }
+  const { knownMigrations } = await import('../store/migrations.ts')
+  return knownMigrations(store.kind).at(-1) ?? { version: 0, name: 'empty' }
 }
 
 function makePublisher(config: Config, store: Store, depths: Depths, tracer: PublishTracer | undefined): Publisher {

@@ -1,4 +1,4 @@
-import type { Folder } from '../assets/folder.ts'
+import { programFolder } from '../assets/assets.ts'
 
 /** The database was last written by a newer Sluice, whose tables this one does not know. */
 export class NewerSchemaError extends Error {
@@ -11,8 +11,9 @@ export interface Migration {
   readonly sql: string
 }
 
-/** The migrations in a folder, in order. */
-export function readMigrations(folder: Folder): Migration[] {
+/** The migrations of a database that come with this program, in order. */
+export function knownMigrations(dialect: 'sqlite' | 'postgres'): Migration[] {
+  const folder = programFolder(`store/${dialect}/migrations`)
   return folder.names
     .filter((file) => /^\d{4}_.*\.sql$/.test(file))
     .map((file) => ({

@@ -2,9 +2,8 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
 import { closingMs } from '../maintenance.ts'
 import type { Special } from '../publishing.ts'
-import { integers, texts } from './arrays.ts'
 import { sqlNow, withClock } from './database.ts'
-import { type PostgresStatement, postgresStatement, type Run } from './sessions.ts'
+import { integers, type PostgresStatement, postgresStatement, type Run, texts } from './sessions.ts'
 
 /** How long a statement may have waited for a window's row since it read the clock. */
 const longestWaitMs = 10_000

@@ -1,10 +1,21 @@
-import { timed } from '../../domain/delivery.ts'
-import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
+import { type Class, timed } from '../../domain/delivery.ts'
+import { type Flow, toFlow } from '../../domain/flow.ts'
+import {
+  type Deliveries,
+  type DueRead,
+  type DueRows,
+  type Outgoing,
+  type PendingRow,
+  type RestingEnd,
+  type RestingLane,
+  untried,
+} from '../delivering.ts'
+import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { spanOf, spanOfKeys } from '../sql/message-rows.ts'
-import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
-import { integers } from './arrays.ts'
+import { nextExpired, type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { type Database, withClock } from './database.ts'
-import { postgresStatement } from './sessions.ts'
+import { withWalk } from './lane-wakes.ts'
+import { integers, postgresStatement, texts } from './sessions.ts'
 import { settling } from './settling.ts'
 
 /**
@@ -65,33 +76,7 @@ const loadOutgoingVariants = postgresStatement(
 /** Without a message, `due_at` is how long until the next timed row is due. */
 type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly due_at: number })
 
-/** Reads due deliveries and settles them. */
-export function delivering(database: Database): Delivering {
-  const { relaxed } = database
-  return {
-    async readDue(reads) {
-      if (reads.length === 0) return []
-      return pagesOf(reads, await relaxed.run<ReadRow>(readPending, valuesOf(reads)))
-    },
-
-    async loadMessages(keys) {
-      if (keys.length === 0) return []
-      const { first, last } = spanOfKeys(keys)
-      return relaxed.run<Outgoing>(loadOutgoing, [integers(keys), first, last])
-    },
-
-    async loadVariants(keys) {
-      if (keys.length === 0) return []
-      const { first, last } = spanOf(keys)
-      const values = [integers(keys.map(({ message }) => message)), integers(keys.map(({ variant }) => variant))]
-      return relaxed.run<Outgoing>(loadOutgoingVariants, [...values, first, last])
-    },
-
-    settle: settling(database),
-  }
-}
-
-function valuesOf(reads: readonly DueRead[]): unknown[] {
+function valuesOfReads(reads: readonly DueRead[]): unknown[] {
   return [
     integers(reads.map((read) => read.endpoint)),
     integers(reads.map((read) => read.class)),
@@ -114,4 +99,202 @@ function pagesOf(reads: readonly DueRead[], rows: readonly ReadRow[]): DueRows[]
     page.rows.push(toPendingRow(row, read.class))
   }
   return pages
+}
+
+const storedColumns =
+  'class, due_at, message, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
+const rowColumns = `p.class, ${pendingColumns('p', 'clock.now')}`
+
+/** One seek of pending's primary key per endpoint, and one per class of each resting lane, however many rows it has. */
+const findResting = postgresStatement(
+  'find-resting',
+  `
+    ${withWalk}, walked as materialized (
+      select max(endpoint) as last, count(endpoint) as looked from walk
+    ), resting as materialized (
+      select walk.endpoint, lane.app, e.flow, e.retry
+        from walk cross join lateral (
+               select app from lane where endpoint = walk.endpoint and owner is null limit 1
+             ) as lane
+       cross join lateral (
+               select flow, retry from endpoint where key = walk.endpoint and deleted_at is null limit 1
+             ) as e
+       where walk.endpoint is not null
+    )
+    select walked.last, walked.looked, found.*
+      from walked left join (
+        select resting.*, ${rowColumns}
+          from clock, resting cross join unnest('{0,1,2}'::smallint[]) as c (class)
+         cross join lateral (
+                 select ${storedColumns} from pending
+                  where endpoint = resting.endpoint and class = c.class order by due_at, message limit 1
+               ) as p
+      ) as found on true`,
+)
+
+/** For each class a range of pending's primary key. */
+export const readFronts = postgresStatement(
+  'read-fronts',
+  `
+    ${withClock}
+    select ${rowColumns}
+      from clock, unnest('{0,1,2}'::smallint[]) as c (class)
+     cross join lateral (
+             select ${storedColumns} from pending where endpoint = $1 and class = c.class order by due_at, message limit $2
+           ) as p`,
+)
+
+/** Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded. */
+const findExpired = postgresStatement(
+  'find-expired',
+  `
+    ${withClock}, page as materialized (
+      select endpoint, ${storedColumns} from pending
+       where expires_at >= $1 and expires_at <= (select now from clock) order by expires_at limit $2
+    )
+    select p.endpoint, p.expires_at, lane.app, ${rowColumns}
+      from clock, page p left join lateral (
+             select app from lane where endpoint = p.endpoint and owner is null limit 1
+           ) as lane on true
+     order by p.expires_at`,
+)
+
+/**
+ * Lanes are locked for as long as this takes, if unowned and not locked already, so that no worker claims them meanwhile.
+ * Rows are locked before they are deleted by their place. The statement waits for no lock, so it cannot deadlock; the next
+ * sweep finds the rows that this one passed over.
+ */
+const endRows = postgresStatement(
+  'end-resting',
+  `
+    ${withClock}, unowned as materialized (
+      select endpoint from lane where endpoint = any ($7::bigint[]) and owner is null for update skip locked
+    ), wanted as materialized (
+      select w.* from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
+               with ordinality as w (endpoint, class, due_at, message, app, reason, n)
+       where endpoint = any (array (select endpoint from unowned))
+    ), found as materialized (
+      select w.*, p.*
+        from wanted w cross join lateral (
+               select ctid as place, since, attempts from pending
+                where endpoint = w.endpoint and class = w.class and due_at = w.due_at and message = w.message
+                limit 1 for update skip locked
+             ) as p
+    ), taken as (
+      delete from pending where ctid = any (array (select place from found))
+      returning ctid as place
+    ), ended as materialized (
+      select * from found where place in (select place from taken)
+    ), dead as (
+      insert into dead (${letterColumns})
+      select distinct on (endpoint, message)
+             endpoint, message, app, reason, attempts, now, since, ${untried.status}, '${untried.code}', null, null
+        from clock, ended order by endpoint, message
+      on conflict (endpoint, message) do update
+        set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
+            since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
+            response = excluded.response
+      returning ${letterColumns}
+    ), kept as (
+      ${keepForFile('dead where true')}
+    )
+    select n from ended order by n`,
+)
+
+type RowColumns = PendingColumns & { readonly class: Class }
+
+interface RestingRow extends RowColumns {
+  /** Null when nothing at all waits. */
+  readonly last: number | null
+  readonly looked: number
+  /** Null when none of the lanes rests. */
+  readonly endpoint: number | null
+  readonly app: number
+  readonly flow: Partial<Flow> | null
+  readonly retry: RestingLane['retry']
+}
+
+interface ExpiredRow extends RowColumns {
+  readonly endpoint: number
+  readonly expires_at: number
+  /** Null when the lane has an owner. */
+  readonly app: number | null
+}
+
+/** Reads due deliveries, settles them, and ends those that wait too long or are too many in unowned lanes. */
+export function delivering(database: Database): Deliveries {
+  const { relaxed } = database
+  return {
+    async readDue(reads) {
+      if (reads.length === 0) return []
+      return pagesOf(reads, await relaxed.run<ReadRow>(readPending, valuesOfReads(reads)))
+    },
+
+    async loadMessages(keys) {
+      if (keys.length === 0) return []
+      const { first, last } = spanOfKeys(keys)
+      return relaxed.run<Outgoing>(loadOutgoing, [integers(keys), first, last])
+    },
+
+    async loadVariants(keys) {
+      if (keys.length === 0) return []
+      const { first, last } = spanOf(keys)
+      const values = [integers(keys.map(({ message }) => message)), integers(keys.map(({ variant }) => variant))]
+      return relaxed.run<Outgoing>(loadOutgoingVariants, [...values, first, last])
+    },
+
+    settle: settling(database),
+
+    async readResting(after, limit) {
+      const rows = await relaxed.run<RestingRow>(findResting, [after ?? -1, limit])
+      const { last, looked } = rows[0] as RestingRow
+      return { lanes: lanesOf(rows), next: looked < limit ? null : last }
+    },
+
+    async readFronts(endpoint, limit) {
+      return (await relaxed.run<RowColumns>(readFronts, [endpoint, limit])).map(toRow)
+    },
+
+    async readExpired(from, limit) {
+      const rows = await relaxed.run<ExpiredRow>(findExpired, [from ?? 0, limit])
+      const deliveries = rows.flatMap((row) =>
+        row.app === null ? [] : [{ endpoint: row.endpoint, app: row.app, row: toRow(row) }],
+      )
+      return { deliveries, next: nextExpired(rows, from, limit) }
+    },
+
+    async endResting(ends) {
+      if (ends.length === 0) return []
+      const rows = await relaxed.run<{ n: number }>(endRows, valuesOfEnds(ends))
+      return rows.map(({ n }) => ends[n - 1] as RestingEnd)
+    },
+  }
+}
+
+function lanesOf(rows: readonly RestingRow[]): RestingLane[] {
+  const lanes = new Map<number, RestingLane & { rows: PendingRow[] }>()
+  for (const row of rows) {
+    if (row.endpoint === null) continue
+    const { endpoint, app, flow, retry } = row
+    const known = lanes.get(endpoint)
+    if (known) known.rows.push(toRow(row))
+    else lanes.set(endpoint, { endpoint, app, flow: toFlow(flow), retry, rows: [toRow(row)] })
+  }
+  return [...lanes.values()]
+}
+
+function valuesOfEnds(ends: readonly RestingEnd[]): string[] {
+  return [
+    integers(ends.map(({ endpoint }) => endpoint)),
+    integers(ends.map(({ row }) => row.class)),
+    integers(ends.map(({ row }) => row.dueAt)),
+    integers(ends.map(({ row }) => row.message)),
+    integers(ends.map(({ app }) => app)),
+    texts(ends.map(({ reason }) => reason)),
+    integers([...new Set(ends.map(({ endpoint }) => endpoint))]),
+  ]
+}
+
+function toRow(row: RowColumns): PendingRow {
+  return toPendingRow(row, row.class)
 }

@@ -8,10 +8,9 @@ import {
   sealAnswer,
   writeIdentities,
 } from '../publishing.ts'
-import { integers, texts } from './arrays.ts'
 import { type Database, sqlNow, withClock } from './database.ts'
 import { overtaken } from './publish-statement.ts'
-import { postgresStatement, type Run } from './sessions.ts'
+import { integers, postgresStatement, type Run, texts } from './sessions.ts'
 
 // Waits for a transaction that takes the same hash at this moment. An expired hash is taken over in place.
 const takeHashes = postgresStatement(

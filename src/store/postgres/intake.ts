@@ -14,13 +14,11 @@ import {
   repeatedTogether,
 } from '../publishing.ts'
 import type { StoredMessage } from '../store.ts'
-import { booleans, integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { fanOut } from './fan-out.ts'
 import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
-import { acceptedPlans, nothingCoalesced, type PlannedDelivery, queuePlans } from './planned.ts'
+import { acceptedPlans, fanOut, nothingCoalesced, type PlannedDelivery, queuePlans } from './planned.ts'
 import { overtaken, type PublishAnswer, publishing } from './publish-statement.ts'
-import { postgresStatement, type Run } from './sessions.ts'
+import { booleans, integers, postgresStatement, type Run, texts } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 /** How often a group is stored again because another process overtook it. */

@@ -1,8 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type StoreContext, StoreTrouble } from '../store.ts'
-import { integers } from './arrays.ts'
 import { sqlNow, withClock } from './database.ts'
-import { postgresStatement, type Sessions } from './sessions.ts'
+import { integers, postgresStatement, type Sessions } from './sessions.ts'
 import { channel, type Signals } from './signals.ts'
 
 /**

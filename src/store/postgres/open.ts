@@ -1,27 +1,26 @@
+import pg from 'pg'
 import type { SteadyMs } from '../../domain/clock.ts'
 import type { Identity } from '../../domain/ids.ts'
+import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../domain/store-condition.ts'
+import { knownMigrations, type Migration, missingFrom } from '../migrations.ts'
 import { type Administration, administration } from '../sql/administration.ts'
+import { locks } from '../sql/dialect.ts'
 import { finishLater, waitFor } from '../sql/port.ts'
 import type { PublishAlong } from '../sql/schedules.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import type { Store, StoreContext } from '../store.ts'
-import { bounding } from './bounding.ts'
-import { condition } from './condition.ts'
-import { type Database, ServerTime } from './database.ts'
+import { type Database, Keys, ServerTime } from './database.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
-import { Keys } from './keys.ts'
 import { LaneWakes } from './lane-wakes.ts'
-import { Listener } from './listen.ts'
-import { migrate } from './migrate.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
 import { historyRemover } from './retention.ts'
-import { openSessions, postgresStatement, type Sessions, writeNothing } from './sessions.ts'
-import { Signals } from './signals.ts'
+import { clientConfig, openSessions, postgresStatement, type Sessions, writeNothing } from './sessions.ts'
+import { Listener, Signals } from './signals.ts'
 import { explain } from './trouble.ts'
 
 export interface PostgresOptions {
@@ -125,7 +124,6 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...taking,
     ...ownership(database, partitions),
     ...delivering(database),
-    ...bounding(database),
     ...idempotency(database),
     ...enlisting(database, url),
     ...trailing(database),
@@ -144,4 +142,191 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     condition: () => condition(database),
     close: () => (closing ??= close()),
   }
+}
+
+// These read catalogs and the server's own figures, whose size does not depend on the number of deliveries.
+
+const selectSettings = postgresStatement(
+  'condition-settings',
+  `select current_database()::text as database, pg_database_size(current_database()) as bytes,
+          current_setting('fsync') as fsync,
+          current_setting('full_page_writes') as full_page_writes,
+          current_setting('autovacuum') = 'on' as autovacuum,
+          (select reset_val from pg_settings where name = 'synchronous_commit') as synchronous_commit`,
+)
+
+// Superusers have connections of their own.
+const selectConnections = postgresStatement(
+  'condition-connections',
+  `select count(*) as server_used,
+          current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as server_limit,
+          count(*) filter (where datname = current_database()) as database_used,
+          (select datconnlimit from pg_database where datname = current_database()) as database_limit,
+          count(*) filter (where usename = current_user) as role_used,
+          (select rolconnlimit from pg_roles where rolname = current_user) as role_limit
+     from pg_stat_activity where backend_type = 'client backend'`,
+)
+
+const selectTransaction = postgresStatement(
+  'condition-transaction',
+  `with waiting as materialized (
+     select pg_blocking_pids(pid) as blockers from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock')
+   select pid, application_name as application, state like 'idle%' as is_idle,
+          floor(extract(epoch from clock_timestamp() - xact_start) * 1000)::bigint as age_ms,
+          (select count(*) from waiting where pid = any(blockers)) as blocks
+     from pg_stat_activity
+    where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+      and xact_start is not null
+    order by xact_start limit 1`,
+)
+
+const selectDeadRows = postgresStatement(
+  'condition-dead-rows',
+  `select relname::text as table, n_dead_tup as dead, n_live_tup as live from pg_stat_user_tables
+    where schemaname = current_schema() order by n_dead_tup desc limit 1`,
+)
+
+/** Makes one durable write that changes no table, and reads the server's settings and sessions. */
+export async function condition({ context, durable, relaxed }: Database): Promise<StoreCondition> {
+  const begunAt = context.clock.steady()
+  await durable.run(writeNothing)
+  const commitMs = context.clock.steady() - begunAt
+  const [settings] = await relaxed.run<Settings>(selectSettings)
+  const [connections] = await relaxed.run<Connections>(selectConnections)
+  const [transaction] = await relaxed.run<TransactionRow>(selectTransaction)
+  const [deadRows] = await relaxed.run<NonNullable<PostgresCondition['deadRows']>>(selectDeadRows)
+  const { database, bytes, fsync, full_page_writes, autovacuum, synchronous_commit } = settings as Settings
+  const unsafe = Object.entries({ fsync, full_page_writes }).filter(([, value]) => value !== 'on')
+  const server: PostgresCondition = {
+    database,
+    unsafe: unsafe.map(([name, value]) => `${name} = ${value}`),
+    synchronousCommit: synchronous_commit,
+    autovacuum,
+    connections: nearestLimit(connections as Connections),
+    oldestTransaction: transaction === undefined ? null : toTransaction(transaction),
+    deadRows: deadRows ?? null,
+  }
+  return { now: await serverNow(relaxed), commitMs, bytes, logBytes: null, disk: null, server }
+}
+
+/** The limit with the largest share in use; -1 stands for no limit. */
+function nearestLimit(row: Connections): PostgresCondition['connections'] {
+  const limits = [
+    { of: 'server', used: row.server_used, limit: row.server_limit },
+    { of: 'database', used: row.database_used, limit: row.database_limit },
+    { of: 'role', used: row.role_used, limit: row.role_limit },
+  ] as const
+  return limits.filter(({ limit }) => limit > 0).toSorted((a, b) => b.used / b.limit - a.used / a.limit)[0] ?? limits[0]
+}
+
+function toTransaction({ pid, application, is_idle, age_ms, blocks }: TransactionRow): OpenTransaction {
+  return { pid, application, isIdle: is_idle, ageMs: Math.max(0, age_ms), blocks }
+}
+
+interface Settings {
+  readonly database: string
+  readonly bytes: number
+  readonly fsync: string
+  readonly full_page_writes: string
+  readonly autovacuum: boolean
+  readonly synchronous_commit: string
+}
+
+interface Connections {
+  readonly server_used: number
+  readonly server_limit: number
+  readonly database_used: number
+  readonly database_limit: number
+  readonly role_used: number
+  readonly role_limit: number
+}
+
+interface TransactionRow {
+  readonly pid: number
+  readonly application: string
+  readonly is_idle: boolean
+  readonly age_ms: number
+  readonly blocks: number
+}
+
+const createMigrationTable = `
+  create table if not exists migration (
+    version integer primary key,
+    name text not null,
+    applied_at bigint not null
+  )`
+
+const selectVersion = 'select max(version) as version from migration'
+const insertMigration = `
+  insert into migration (version, name, applied_at)
+  values ($1, $2, (extract(epoch from clock_timestamp()) * 1000)::bigint)`
+
+/**
+ * Brings the database to the newest version, one transaction per migration. Safe when several processes do it at once:
+ * each looks again once it holds the lock.
+ */
+export async function migrate(
+  url: string,
+  migrations: readonly Migration[] = knownMigrations('postgres'),
+): Promise<void> {
+  // A connection of its own, without the time limit on answers: a migration takes as long as it takes.
+  const client = new pg.Client({ ...clientConfig(url), query_timeout: 0 })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    for (const migration of missingFrom(migrations, await currentVersion(client))) await apply(client, migration)
+  } finally {
+    await client.end()
+  }
+}
+
+/**
+ * Each statement of other sessions waits behind a migration that waits for its lock. So it waits shortly, and tries again
+ * after a while in which the others go on.
+ */
+const waitShortly = `set local lock_timeout = '1s'`
+const letOthersGoOn = 'select pg_sleep(2)'
+const tries = 100
+const lockNotAvailable = '55P03'
+
+async function apply(client: pg.Client, migration: Migration): Promise<void> {
+  for (let left = tries; ; left--) {
+    try {
+      return await applyAtOnce(client, migration)
+    } catch (error) {
+      if ((error as { code?: string }).code !== lockNotAvailable) throw error
+      await client.query('rollback')
+      if (left === 1) throw new Error(inUse(migration), { cause: error })
+      await client.query(letOthersGoOn)
+    }
+  }
+}
+
+function inUse({ version, name }: Migration): string {
+  return `Migration ${version} (${name}) found its tables locked for five minutes. End the long transactions of other sessions, such as a dump, and start again.`
+}
+
+/** A failure ends the connection and with it the transaction. */
+async function applyAtOnce(client: pg.Client, migration: Migration): Promise<void> {
+  await client.query('begin')
+  await client.query('select pg_advisory_xact_lock($1)', [locks.migrate])
+  await client.query(createMigrationTable)
+  if ((await newestApplied(client)) < migration.version) {
+    await client.query(waitShortly)
+    await client.query(migration.sql)
+    await client.query(insertMigration, [migration.version, migration.name])
+  }
+  await client.query('commit')
+}
+
+/** The newest migration applied, 0 for an empty database. */
+async function currentVersion(client: pg.Client): Promise<number> {
+  const table = await client.query(`select to_regclass('migration') as found`)
+  return table.rows[0]?.found === null ? 0 : newestApplied(client)
+}
+
+async function newestApplied(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ version: number | null }>(selectVersion)
+  return rows[0]?.version ?? 0
 }

@@ -2,12 +2,11 @@ import { defaultRegion, type Regions } from '../../domain/region.ts'
 import { type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
 import { sendableColumns } from '../sql/endpoint-rows.ts'
 import { type LaneRow, toClaimed, workers } from '../sql/workers.ts'
-import { booleans, integers, texts } from './arrays.ts'
 import { type Database, withClock } from './database.ts'
 import { lanesPerStatement, sqlOfWork, sqlWorkDue, withWalk } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { onPostgres, postgresPort } from './port.ts'
-import { postgresStatement } from './sessions.ts'
+import { booleans, integers, postgresStatement, texts } from './sessions.ts'
 
 const laneColumns = 'endpoint, clean, bucket_full_at, bucket_limit, hold_until, health, health_at, region'
 

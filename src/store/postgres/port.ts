@@ -13,9 +13,8 @@ import {
   waitFor,
 } from '../sql/port.ts'
 import { type List, type SealedValue, type Statement, statement, toJson, type Values } from '../sql/statement.ts'
-import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { postgresStatement, type Run, type Sessions } from './sessions.ts'
+import { integers, postgresStatement, type Run, type Sessions, texts } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
 const readClock = statement<{ now: number }>('now', 'select :now as now')

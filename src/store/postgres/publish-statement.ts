@@ -2,9 +2,8 @@ import type { Identity } from '../../domain/ids.ts'
 import { delayOf, isPlain, keptPlan } from '../plan.ts'
 import type { Publication } from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
-import { booleans, integers, packed, texts } from './arrays.ts'
 import { withClock } from './database.ts'
-import { type PostgresStatement, postgresStatement } from './sessions.ts'
+import { booleans, integers, type PostgresStatement, packed, postgresStatement, texts } from './sessions.ts'
 
 /**
  * A whole group in one statement, and so in one transaction and one round trip. A publication whose version is outdated

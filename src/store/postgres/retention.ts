@@ -3,10 +3,9 @@ import { nothingRetained, type Retained } from '../maintenance.ts'
 import { waitFor } from '../sql/port.ts'
 import type { RemoveHistory } from '../sql/retention.ts'
 import { StoreTrouble } from '../store.ts'
-import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { dayMs, partitionedTables, partitionName, serverNow } from './partitions.ts'
-import { type PostgresStatement, postgresStatement, type Run } from './sessions.ts'
+import { integers, type PostgresStatement, postgresStatement, type Run, texts } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 // The tables of days, the oldest first, and whether they are still attached.

@@ -6,10 +6,9 @@ import { longestRestMs } from '../lanes.ts'
 import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
-import { booleans, integers, packed, texts } from './arrays.ts'
 import { type Database, sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
-import { postgresStatement, type Run } from './sessions.ts'
+import { booleans, integers, packed, postgresStatement, type Run, texts } from './sessions.ts'
 
 /**
  * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other

@@ -6,8 +6,8 @@ import { encodeId, type Identity, identityTries, KeyMaker, nodes, type Prefix } 
 import type { Trail } from '../access.ts'
 import { type StoreContext, StoreTrouble, type Watcher } from '../store.ts'
 import type { DatabaseFile } from './database-file.ts'
-import type { Disk } from './disk.ts'
 import { isUnsynced } from './trouble.ts'
+import type { Disk } from './write-ahead-log.ts'
 
 /** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
 export interface Query<Row> {

@@ -15,9 +15,8 @@ import {
 } from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
-import { fanOut } from './fan-out.ts'
 import { repeats, takenOnce } from './idempotency.ts'
-import { plannedQueue, variantKeeper } from './planned.ts'
+import { fanOut, plannedQueue, variantKeeper } from './planned.ts'
 import { type Queued, queueing } from './queueing.ts'
 
 const selectVersion = 'select version from application where key = ? and deleted_at is null'

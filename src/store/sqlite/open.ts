@@ -1,28 +1,28 @@
+import { statSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Identity } from '../../domain/ids.ts'
-import type { Delivering } from '../delivering.ts'
+import { networkFileSystem, type StoreCondition } from '../../domain/store-condition.ts'
+import type { Deliveries } from '../delivering.ts'
+import { knownMigrations, type Migration, missingFrom } from '../migrations.ts'
 import { type Administration, administration, type HandWritten } from '../sql/administration.ts'
 import { atOnce, finishNow } from '../sql/port.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import { releaseAllTasks } from '../sql/tasks.ts'
 import { endAllLeases, workers } from '../sql/workers.ts'
 import type { Store, StoreContext } from '../store.ts'
-import { bounding } from './bounding.ts'
-import { checkpointApart } from './checkpointer.ts'
-import { condition } from './condition.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFile, filesOf, keepPrivate, lockFile, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
-import { Disk } from './disk.ts'
 import { enlisting } from './enlisting.ts'
 import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
-import { migrate } from './migrate.ts'
 import { followClock, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
 import { historyRemover, upkeep } from './retention.ts'
 import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
+import { checkpointApart, Disk } from './write-ahead-log.ts'
 
 export interface SqliteOptions {
   /** The file, made when missing; ':memory:' for a database that ends with the store. */
@@ -173,8 +173,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised<Taking>(taking),
     ...onSqlite<Pick<Store, 'join' | 'renew' | 'leave'>>(workers(port), beforeDeciding),
     ...promised(ownership(connection), beforeDeciding),
-    ...promised<Delivering>(delivering(connection), beforeDeciding),
-    ...promised(bounding(connection), beforeDeciding),
+    ...promised<Deliveries>(delivering(connection), beforeDeciding),
     ...promised(idempotency(connection)),
     ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping' | 'upkeep' | 'scrubErased'>>({
@@ -239,4 +238,63 @@ function watchForeignCommits(connection: Connection): () => void {
   }
 
   return () => cancel()
+}
+
+/** Makes one durable write that changes nothing, and looks at the file and its file system. */
+export async function condition(connection: Connection): Promise<StoreCondition> {
+  const { clock } = connection.context
+  const begunAt = clock.steady()
+  try {
+    connection.assertWritable()
+    const { user_version: version } = connection.prepare<{ user_version: number }>('pragma user_version').get() ?? {}
+    connection.relaxedTransaction(() => connection.db.exec(`pragma user_version = ${version ?? 0}`))
+    await connection.onDisk()
+  } catch (error) {
+    throw asTrouble(error)
+  }
+  const commitMs = clock.steady() - begunAt
+  const path = connection.db.location()
+  const now = connection.now()
+  if (path === null) return { now, commitMs, bytes: null, logBytes: null, disk: null, server: null }
+  const { bsize, bavail, blocks, type } = await statfs(dirname(path))
+  const disk = { path, freeBytes: bavail * bsize, totalBytes: blocks * bsize, network: networkFileSystem(type) }
+  return { now, commitMs, bytes: sizeOf(path), logBytes: sizeOf(`${path}-wal`), disk, server: null }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+const createMigrationTable = `
+  create table if not exists migration (
+    version integer primary key,
+    name text not null,
+    applied_at integer not null
+  ) strict`
+
+const selectVersion = 'select max(version) as version from migration'
+const insertMigration = 'insert into migration (version, name, applied_at) values (?, ?, ?)'
+
+/**
+ * Brings the database to the newest version, one transaction per migration. Safe when several processes do it at once:
+ * each looks again once it holds the write lock.
+ */
+export function migrate(connection: Connection, migrations: readonly Migration[] = knownMigrations('sqlite')): void {
+  for (const migration of missingFrom(migrations, currentVersion(connection.db))) apply(connection, migration)
+}
+
+function apply(connection: Connection, migration: Migration): void {
+  connection.transaction(() => {
+    if (currentVersion(connection.db) >= migration.version) return
+    connection.db.exec(createMigrationTable)
+    connection.db.exec(migration.sql)
+    connection.prepare(insertMigration).run(migration.version, migration.name, connection.now())
+  })
+}
+
+/** The newest migration applied, 0 for an empty database. */
+function currentVersion(db: DatabaseSync): number {
+  const table = db.prepare(`select 1 from sqlite_schema where type = 'table' and name = 'migration'`).get()
+  if (table === undefined) return 0
+  return Number(db.prepare(selectVersion).get()?.version ?? 0)
 }

@@ -5,8 +5,8 @@ import { sendableColumns, sendableShape } from '../sql/endpoint-rows.ts'
 import type { Shape } from '../sql/statement.ts'
 import { type LaneRow, toClaimed } from '../sql/workers.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { laneWakes } from './lane-wakes.ts'
 import { fromStored } from './port.ts'
+import { laneWakes } from './queueing.ts'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const laneColumns = `

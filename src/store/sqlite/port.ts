@@ -4,7 +4,7 @@ import { atOnce, finishNow, type Methods, type Port, type Sql, type Transaction,
 import type { Shape, Statement, Value, Values } from '../sql/statement.ts'
 import { sealedWith } from '../vault.ts'
 import type { Connection, MaybeSynchronous, Synchronous } from './connection.ts'
-import { laneWakes } from './lane-wakes.ts'
+import { laneWakes } from './queueing.ts'
 import { asTrouble, isUniqueViolation } from './trouble.ts'
 
 /** A statement that answers rows as lists of values, and the names of their columns. */

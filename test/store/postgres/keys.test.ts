@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ServerTime } from '../../../src/store/postgres/database.ts'
-import { Keys } from '../../../src/store/postgres/keys.ts'
+import { Keys, ServerTime } from '../../../src/store/postgres/database.ts'
 import { openSessions, type PostgresStatement } from '../../../src/store/postgres/sessions.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { newDatabase, sharedServer } from '../postgres-harness.ts'

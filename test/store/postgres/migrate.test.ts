@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import pg from 'pg'
 import { firstKeyAt } from '../../../src/domain/ids.ts'
-import { knownMigrations, migrate } from '../../../src/store/postgres/migrate.ts'
-import { openPostgresStore } from '../../../src/store/postgres/open.ts'
+import { knownMigrations } from '../../../src/store/migrations.ts'
+import { migrate, openPostgresStore } from '../../../src/store/postgres/open.ts'
 import { ensurePartitions } from '../../../src/store/postgres/partitions.ts'
 import { openSessions } from '../../../src/store/postgres/sessions.ts'
 import { eventually } from '../../e2e/eventually.ts'
@@ -24,7 +24,7 @@ test('the checked-in schema is what the migrations make (UPDATE_SCHEMA=1 writes 
 })
 
 test('migrations are numbered without gaps', () => {
-  const versions = knownMigrations().map((migration) => migration.version)
+  const versions = knownMigrations('postgres').map((migration) => migration.version)
   assert.deepEqual(
     versions,
     versions.map((_, i) => i + 1),
@@ -86,7 +86,7 @@ test('a database with a newer schema is refused, naming both versions', async ()
   const server = await sharedServer()
   const url = await newDatabase()
   await server.query(`insert into migration (version, name, applied_at) values (99, 'future', 0)`, url)
-  const known = knownMigrations().length
+  const known = knownMigrations('postgres').length
   await assert.rejects(openPostgresStore(context, { url }), {
     name: 'NewerSchemaError',
     message: new RegExp(`schema version 99\\b.*\\bup to ${known}\\b`),
@@ -99,7 +99,7 @@ test('processes that open a new database at once all get it', async () => {
   const stores = await Promise.all([1, 2, 3, 4].map(() => openPostgresStore(context, { url })))
   await Promise.all(stores.map((store) => store.close()))
   const { rows } = await server.query('select count(*)::integer as count from migration', url)
-  assert.equal(rows[0].count, knownMigrations().length)
+  assert.equal(rows[0].count, knownMigrations('postgres').length)
 })
 
 const dayMs = 24 * 60 * 60 * 1000

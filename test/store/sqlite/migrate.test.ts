@@ -3,9 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
+import { knownMigrations } from '../../../src/store/migrations.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
-import { knownMigrations, migrate } from '../../../src/store/sqlite/migrate.ts'
-import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
+import { migrate, openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { contextWith, placeFor } from '../sqlite-harness.ts'
 import { Child } from './child.ts'
@@ -38,7 +38,7 @@ test('the checked-in schema is what the migrations make (UPDATE_SCHEMA=1 writes 
 })
 
 test('migrations are numbered without gaps', () => {
-  const versions = knownMigrations().map((migration) => migration.version)
+  const versions = knownMigrations('sqlite').map((migration) => migration.version)
   assert.deepEqual(
     versions,
     versions.map((_, i) => i + 1),
@@ -78,7 +78,7 @@ test('a file with a newer schema is refused, naming both versions', async (t) =>
     using db = new DatabaseSync(place.path)
     db.exec(`insert into migration (version, name, applied_at) values (99, 'future', 0)`)
   }
-  const known = knownMigrations().length
+  const known = knownMigrations('sqlite').length
   const expected = { name: 'NewerSchemaError', message: new RegExp(`schema version 99\\b.*\\bup to ${known}\\b`) }
   await assert.rejects(openSqliteStore(context, { path: place.path, role: 'owner' }), expected)
   // Being refused as an owner does not keep the lock.
@@ -98,7 +98,7 @@ test('a migration that another process made first is not made again', (t) => {
     return transaction(work)
   }
   migrate(slow)
-  assert.equal(ours.prepare('select count(*) as count from migration').get()?.count, knownMigrations().length)
+  assert.equal(ours.prepare('select count(*) as count from migration').get()?.count, knownMigrations('sqlite').length)
 })
 
 test('processes that make the same file at once all get it', async (t) => {
@@ -108,5 +108,5 @@ test('processes that make the same file at once all get it', async (t) => {
   assert.deepEqual(lines, ['open', 'open', 'open', 'open'])
   await Promise.all(children.map((child) => child.kill()))
   using db = new DatabaseSync(place.path)
-  assert.equal(db.prepare('select count(*) as count from migration').get()?.count, knownMigrations().length)
+  assert.equal(db.prepare('select count(*) as count from migration').get()?.count, knownMigrations('sqlite').length)
 })
