@@ -3,7 +3,7 @@ import { apiRoot } from '../domain/api.ts'
 import type { Caller, Need } from '../operations/access.ts'
 import { auditOf, isWrittenLate } from '../operations/audit-trail.ts'
 import type { Authenticator } from '../operations/auth.ts'
-import type { Trail } from '../store/access.ts'
+import type { Trail } from '../store/auditing.ts'
 import type { Store } from '../store/store.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 

@@ -1,6 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { AppRef } from '../store/access.ts'
-import type { WebSession } from '../store/web-sessions.ts'
+import type { AppRef, WebSession } from '../store/access.ts'
 
 /** The scopes of API keys. `admin` includes the others. */
 export const scopes = ['admin', 'publish', 'read'] as const

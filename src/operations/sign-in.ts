@@ -1,7 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { RandomText } from '../domain/ids.ts'
+import type { WebSession, WebSessionOwner } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
-import type { WebSession, WebSessionOwner } from '../store/web-sessions.ts'
 import type { Caller } from './access.ts'
 import { fixedCaller, hashApiKey, makeLinkToken, makeSessionToken } from './auth.ts'
 import { refuseForeignOrigin, sessionToken } from './browser-session.ts'

@@ -1,11 +1,8 @@
-import { hash } from 'node:crypto'
-import type { AuditEntry, AuditRow, HashText, TrimmedRows } from '../domain/audit.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { Page, PageRequest } from './page.ts'
-import type { Signature } from './signing.ts'
+import type { Page, PageRequest } from './store.ts'
 
-/** Access to the API, and the log of changes made through it. */
-export interface Access extends Keys, Auditing, Trailing {}
+/** Access to the API: keys, tokens, sessions of browsers. */
+export interface Access extends Keys, WebSessions {}
 
 /** API keys and application tokens, known by the SHA-256 of their text. The text itself is never stored. */
 export interface Keys {
@@ -93,51 +90,76 @@ export interface AppToken {
 /** How often the use of a key is noted. */
 export const noteUseEveryMs = 60_000
 
-/** The audit log: every change and its actor. Rows are appended, and never changed or removed. */
-export interface Auditing {
-  /** Appends a row behind the last one, durably. */
-  appendAudit(entry: AuditEntry): Promise<AuditRow>
-  /** Rows by number that meet every filter given. */
-  listAudit(page: PageRequest, filter: AuditFilter): Promise<Page<AuditRow>>
-  /** The checkpoints of rows that were trimmed off the log, the oldest first. */
-  auditCheckpoints(): Promise<SignedTrim[]>
-  /**
-   * Adds a checkpoint behind the last one. From then on its rows do not count, and `removeTrimmed` removes them. Answers false,
-   * and changes nothing, when another checkpoint was added meanwhile, or the log has no row behind its last one.
-   */
-  addAuditCheckpoint(trim: SignedTrim): Promise<boolean>
-  /** Removes up to `limit` rows that a checkpoint stands for; answers how many. */
-  removeTrimmed(limit: number): Promise<number>
+/**
+ * Sessions of browsers, and links that sign in once. Both are known by the SHA-256 of their text, and both end with the
+ * key or token that they belong to.
+ */
+export interface WebSessions {
+  /** Starts a session. Its owner keeps the newest `sessionsPerOwner`; older ones end. */
+  createWebSession(session: NewWebSession): Promise<WebSession>
+  /** By hash, while its owner works. */
+  findWebSession(hash: Uint8Array): Promise<OwnedWebSession | undefined>
+  /** Sessions that have not ended: of one owner, or of all when it is null. */
+  listWebSessions(page: PageRequest, owner: WebSessionOwner | null): Promise<Page<WebSession>>
+  /** Ends a session of the owner, or of any when it is null. Answers whether there was one. */
+  endWebSession(id: string, owner: WebSessionOwner | null): Promise<boolean>
+  /** Ends all sessions of the owner, or of all when it is null, except the one with this key. Answers how many. */
+  endWebSessions(owner: WebSessionOwner | null, except: number | null): Promise<number>
+  /** Notes that the session was used, no more often than once a minute. */
+  noteWebSessionUse(key: number): Promise<void>
+  /** Makes a link that signs in once. */
+  createSignInLink(link: NewSignInLink): Promise<void>
+  /** By hash, while its owner works. The link stays unused. */
+  findSignInLink(hash: Uint8Array): Promise<OwnedWebSession | undefined>
+  /** Uses a link up. True for one caller only, however many present it at once. */
+  useSignInLink(hash: Uint8Array): Promise<boolean>
+  /** The oldest valid key with the scope `admin` for all applications. */
+  findAdminKey(): Promise<ApiKey | undefined>
 }
 
-/** Trimmed rows with the signature under `trimText`. */
-export interface SignedTrim extends TrimmedRows {
-  readonly signature: Signature
+/** The owner of a session: an API key, an application token, or the admin key of the settings by its hash. */
+export type WebSessionOwner =
+  | { readonly apiKey: number }
+  | { readonly appToken: number }
+  | { readonly adminHash: Uint8Array }
+
+export interface NewSignInLink {
+  readonly hash: Uint8Array
+  readonly owner: WebSessionOwner
+  readonly expiresInMs: number
 }
 
-/** Makes a request's change and its audit row one transaction. */
-export interface Trailing {
-  /**
-   * Runs `work`. The first transaction that changes something for it, however late, also writes the entry. When the work
-   * is done and `written` is still false, the caller appends the entry itself; it sets `written` first, so that work that
-   * still runs does not write the entry a second time.
-   */
-  trailing<T>(trail: Trail, work: () => T): T
+export interface NewWebSession extends NewSignInLink {
+  /** The browser, as it names itself. */
+  readonly userAgent: string | null
+  /** The address that signed in. */
+  readonly address: string | null
 }
 
-export interface Trail {
-  readonly entry: AuditEntry
-  written: boolean
+export interface WebSession {
+  readonly key: number
+  readonly id: string
+  /** The id of the API key or application token; null for the admin key of the settings. */
+  readonly ownerId: string | null
+  /** The name of the API key. */
+  readonly ownerName: string | null
+  /** The id of the one application that the key or token is for; null for all. */
+  readonly appId: string | null
+  readonly kind: 'dashboard' | 'portal'
+  readonly userAgent: string | null
+  readonly address: string | null
+  readonly createdAt: EpochMs
+  readonly expiresAt: EpochMs
+  /** Within a minute. */
+  readonly lastUsedAt: EpochMs | null
 }
 
-export interface AuditFilter {
-  readonly actor: string | null
-  readonly action: string | null
-  /** The application's id. */
-  readonly app: string | null
-  readonly since: number | null
-  readonly until: number | null
+/** A session or link together with its owner. */
+export interface OwnedWebSession {
+  readonly session: WebSession
+  /** The owner; for the admin key of the settings, its hash, which the caller compares. */
+  readonly owner: { readonly apiKey: ApiKey } | { readonly appToken: AppToken } | { readonly adminHash: Uint8Array }
 }
 
-/** The hash that chains rows. */
-export const hashText: HashText = (text) => hash('sha256', text, 'hex')
+/** Sessions that one key or token can have at once. */
+export const sessionsPerOwner = 100

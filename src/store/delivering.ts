@@ -190,17 +190,6 @@ export const skipMark: EpochMs = -1
 /** `PendingRow.retryInMs` of a row that is to be ended without being sent. */
 export const skipped = -1
 
-/** SQL for `retry_in_ms`: the rest of a wait, or one of the marks as it is. */
-export function sqlRetryInMs(heldUntil: string, now: string): string {
-  return `case when ${heldUntil} in (${skipMark}, ${blockedUntil}) then ${heldUntil} else ${heldUntil} - ${now} end`
-}
-
-/** `PendingRow.retryInMs`, from the column that `sqlRetryInMs` makes. */
-export function toRetryInMs(retryInMs: number | null): number {
-  if (retryInMs === blockedUntil) return Number.POSITIVE_INFINITY
-  return retryInMs === skipMark ? skipped : Math.max(0, retryInMs ?? 0)
-}
-
 /** Rows counted at once: about half a millisecond of SQLite's time. */
 const rowsPerPage = 5000
 /** Counting goes on by at least this much beyond the limit, or by a tenth of it, so that one count is worth its cost. */

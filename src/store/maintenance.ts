@@ -1,12 +1,12 @@
+import type { AlertBook, AlertChange, Silence } from '../domain/alert.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { StoredNotice } from '../domain/notice.ts'
-import type { Applications } from './applications.ts'
+import type { Applications, Endpoints } from './configuration.ts'
 import { bringForwardMs } from './dead-letters.ts'
-import type { Endpoints } from './endpoints.ts'
 import type { ListedWorker } from './lanes.ts'
 
 /** The work that keeps a store in shape, and the one process that does it. */
-export interface Maintenance extends Leading, Retention, Notices, Sweeping {}
+export interface Maintenance extends Leading, Retention, Notices, Alerts, Sweeping {}
 
 /** Removes rows that nothing refers to any more, a bounded number at a time. Any process may do so at any time. */
 export interface Sweeping {
@@ -152,3 +152,35 @@ export interface Removals
   extends Pick<Applications, 'deleteApplication'>,
     Pick<Endpoints, 'deleteEndpoint'>,
     Pick<Sweeping, 'sweepRemoved'> {}
+
+/** Alerts, and silences in which they are not announced. The leader alone steps alerts. */
+export interface Alerts {
+  /** All alerts, silences that are not over, and the store's clock. */
+  readAlerts(): Promise<AlertBook & { readonly silences: readonly StoredSilence[] }>
+  /**
+   * Stores changes of alerts, each with the notice of its announcement: both or neither. Leaves out changes of alerts that
+   * another process changed since they were read. Answers the changes that were stored.
+   */
+  changeAlerts(changes: readonly AlertChange[]): Promise<AlertChange[]>
+  addSilence(silence: NewSilence): Promise<StoredSilence>
+  /** Ends a silence now; answers whether it was there and not over. */
+  endSilence(id: string): Promise<boolean>
+}
+
+export interface NewSilence extends Pick<Silence, 'rule' | 'subject'> {
+  /** The time from now until it begins. */
+  readonly startsInMs: number
+  readonly lengthMs: number
+  readonly reason: string
+  /** The caller, as in the audit log. */
+  readonly createdBy: string
+}
+
+export interface StoredSilence extends Silence {
+  readonly reason: string
+  readonly createdBy: string
+  readonly createdAt: EpochMs
+}
+
+/** Silences that are not over, at most. */
+export const silencesLimit = 1000

@@ -11,8 +11,8 @@ import {
   type ScheduleRun,
   withRun,
 } from '../domain/schedule.ts'
-import type { Page, PageRequest } from './page.ts'
 import type { Publication, Published } from './publishing.ts'
+import type { Page, PageRequest } from './store.ts'
 
 /**
  * Messages that are published by a cron expression, or some time after the deliveries of the last run ended. A schedule

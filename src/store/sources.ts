@@ -2,7 +2,7 @@ import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { defined } from '../domain/field.ts'
 import type { ArrivalSample, ArrivalSums, Source } from '../domain/source.ts'
-import type { Page, PageRequest } from './page.ts'
+import type { Page, PageRequest } from './store.ts'
 
 /** URLs that take webhooks of other senders in, and what arrived at them. */
 export interface Sources {

@@ -3,32 +3,26 @@ import type { Class } from '../domain/delivery.ts'
 import type { Identity, RandomText } from '../domain/ids.ts'
 import type { StoreCondition } from '../domain/store-condition.ts'
 import type { Access } from './access.ts'
-import type { Alerts } from './alerts.ts'
-import type { Applications } from './applications.ts'
+import type { Audit } from './auditing.ts'
+import type { Applications, Endpoints, EventTypes } from './configuration.ts'
 import type { DeadFiling, DeadLetters } from './dead-letters.ts'
 import type { Deliveries } from './delivering.ts'
-import type { Endpoints } from './endpoints.ts'
-import type { EventTypes } from './event-types.ts'
 import type { History } from './history.ts'
 import type { Lanes } from './lanes.ts'
 import type { Maintenance } from './maintenance.ts'
 import type { Messages } from './messages.ts'
 import type { Publication, Publishing } from './publishing.ts'
 import type { Schedules } from './schedules.ts'
-import type { Signing } from './signing.ts'
 import type { Sources } from './sources.ts'
 import type { Subjects } from './subjects.ts'
 import type { Tasks } from './tasks.ts'
 import type { Vault } from './vault.ts'
-import type { WebSessions } from './web-sessions.ts'
 
 // Types that most callers name. The others are imported from the file of their noun.
-export type * from './applications.ts'
+export type * from './configuration.ts'
 export type * from './delivering.ts'
-export type * from './endpoints.ts'
 export type * from './lanes.ts'
 export type * from './messages.ts'
-export type * from './page.ts'
 export type * from './publishing.ts'
 
 /**
@@ -55,11 +49,9 @@ export interface Store
     Sources,
     Tasks,
     Subjects,
-    Signing,
     History,
-    Alerts,
     Access,
-    WebSessions,
+    Audit,
     Maintenance {
   readonly dialect: 'sqlite' | 'postgres'
   /** Sets the receiver of signals: see `Watcher`. One watcher per store. */
@@ -75,6 +67,19 @@ export interface Store
    */
   condition(): Promise<StoreCondition>
   close(): Promise<void>
+}
+
+/** Items after `after` (a key, exclusive) in the asked order of keys. */
+export interface PageRequest<Key = number> {
+  readonly limit: number
+  readonly order: 'ascending' | 'descending'
+  readonly after: Key | null
+}
+
+export interface Page<T> {
+  readonly items: T[]
+  /** Whether nothing lies beyond the last item. */
+  readonly done: boolean
 }
 
 /** The parts of the process that a store needs. */

@@ -2,7 +2,7 @@ import type { AuditEntry } from '../domain/audit.ts'
 import type { Regions } from '../domain/region.ts'
 import type { Task, TaskCommand, TaskCursor, TaskData, TaskStatus, TaskWork } from '../domain/task.ts'
 import type { DeliveryKey } from './messages.ts'
-import type { PageRequest } from './page.ts'
+import type { PageRequest } from './store.ts'
 import type { Erased, Erasure } from './subjects.ts'
 
 /** Long work, see `Task`. A worker takes a task for a lease that every step extends. */

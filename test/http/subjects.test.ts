@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { TaskRunner } from '../../src/engine/tasks.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { isSigned } from '../../src/store/signing.ts'
+import { isSigned } from '../../src/store/auditing.ts'
 import { type Api, openApi } from './api.ts'
 
 const person = 'ann@example.com'

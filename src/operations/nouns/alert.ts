@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { type AlertState, alertPhases, type Silence, type StoredAlert } from '../../domain/alert.ts'
 import { exampleAnnouncement } from '../../domain/alert-receiver.ts'
 import { noSuch } from '../../domain/app-error.ts'
-import type { StoredSilence } from '../../store/alerts.ts'
+import type { StoredSilence } from '../../store/maintenance.ts'
 import { admin, read } from '../access.ts'
 import {
   closed,

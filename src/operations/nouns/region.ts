@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { noSuch } from '../../domain/app-error.ts'
 import { endpointFields } from '../../domain/endpoint-fields.ts'
-import type { Region } from '../../store/applications.ts'
+import type { Region } from '../../store/configuration.ts'
 import { admin, read } from '../access.ts'
 import { schemaOf } from '../field-schema.ts'
 import { createdAt, described, iso, listOf, maybe, optional, text } from '../fields.ts'

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import type { WebSession, WebSessionOwner } from '../../store/web-sessions.ts'
+import type { WebSession, WebSessionOwner } from '../../store/access.ts'
 import { admin, type Caller, makeLink, mayCall, ownAccess, signIn as signInNeed } from '../access.ts'
 import { fixedCaller } from '../auth.ts'
 import { forgeryToken, kindOf, sessionCookie, sessionToken } from '../browser-session.ts'

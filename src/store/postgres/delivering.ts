@@ -11,8 +11,14 @@ import {
   untried,
 } from '../delivering.ts'
 import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
-import { spanOf, spanOfKeys } from '../sql/message-rows.ts'
-import { nextExpired, type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
+import {
+  nextExpired,
+  type PendingColumns,
+  pendingColumns,
+  spanOf,
+  spanOfKeys,
+  toPendingRow,
+} from '../sql/message-rows.ts'
 import { type Database, withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
 import { integers, postgresStatement, texts } from './sessions.ts'

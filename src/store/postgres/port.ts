@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { encodeId } from '../../domain/ids.ts'
-import type { Trail, Trailing } from '../access.ts'
+import type { Trail, Trailing } from '../auditing.ts'
 import { appendAudit } from '../sql/auditing.ts'
 import {
   atOnce,

@@ -1,8 +1,7 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
-import { listStart, toPage } from '../page.ts'
 import { insertNew, type Methods, type Port } from './port.ts'
-import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
+import { inBothOrders, listStart, type Shape, statement, toJson, toPage } from './statement.ts'
 
 /** Columns of the application that a row belongs to. */
 interface AppColumns {

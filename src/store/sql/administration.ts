@@ -1,8 +1,7 @@
 import type { Store } from '../store.ts'
 import { access } from './access.ts'
-import { alerts } from './alerts.ts'
 import { applications } from './applications.ts'
-import { auditing } from './auditing.ts'
+import { auditing, signing } from './auditing.ts'
 import { deadFiling } from './dead-filing.ts'
 import { deadLetters } from './dead-letters.ts'
 import { endpoints } from './endpoints.ts'
@@ -12,18 +11,15 @@ import { history } from './history.ts'
 import { intakeReads } from './intake.ts'
 import { lanes } from './lanes.ts'
 import { messages } from './messages.ts'
-import { notices } from './notices.ts'
+import { alerts, notices } from './notices.ts'
 import type { Port } from './port.ts'
 import { queues } from './queues.ts'
-import { regions } from './regions.ts'
 import { removals } from './removals.ts'
 import { type RemoveHistory, retention } from './retention.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
-import { signing } from './signing.ts'
 import { sources } from './sources.ts'
 import { subjects } from './subjects.ts'
 import { tasks } from './tasks.ts'
-import { waitingQueues } from './waiting.ts'
 import { webSessions } from './web-sessions.ts'
 import { leading } from './workers.ts'
 
@@ -40,7 +36,6 @@ export interface HandWritten {
 export function administration(port: Port, { publishAlong, removeHistory }: HandWritten) {
   return {
     ...applications(port),
-    ...regions(port),
     ...endpoints(port),
     ...removals(port),
     ...retention(port, removeHistory),
@@ -52,7 +47,6 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...deadLetters(port),
     ...deadFiling(port),
     ...lanes(port),
-    ...waitingQueues(port),
     ...intakeReads(port),
     ...queues(port),
     ...erasing(port),

@@ -2,16 +2,14 @@ import type { DeadLetter, DeadLetterSummary, Message } from '../../domain/delive
 import { type Identity, keyTime } from '../../domain/ids.ts'
 import { type Brought, type BroughtLetter, type CountedList, type DeadLetters, placesOf } from '../dead-letters.ts'
 import type { DeliveryKey } from '../messages.ts'
-import { listStart } from '../page.ts'
 import type { Plan, Planned } from '../plan.ts'
 import type { Variant } from '../publishing.ts'
 import { unindexedSubject } from '../subjects.ts'
-import type { Dialect } from './dialect.ts'
 import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { deliveryFields, isQueued, keysOf } from './queues.ts'
-import { inBothOrders, type Statement, statement, toJson, type Values } from './statement.ts'
+import { type Dialect, inBothOrders, listStart, type Statement, statement, toJson, type Values } from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
 export const indexed = ({ name }: Dialect, column: string) => (name === 'postgres' ? `${column} + 0` : column)

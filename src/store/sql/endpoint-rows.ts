@@ -5,10 +5,10 @@ import { type ColumnName, type ColumnValues, type endpointFields, fieldEntries }
 import type { Form } from '../../domain/field.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
-import type { NewEndpoint } from '../endpoints.ts'
+import type { NewEndpoint } from '../configuration.ts'
 import type { StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
-import { openRegion } from './regions.ts'
+import { openRegion } from './applications.ts'
 import { type Shape, toJson, type Value } from './statement.ts'
 
 type Fields = typeof endpointFields

@@ -14,9 +14,8 @@ import {
   type ExpiringCertificate,
   endsRest,
   isEnabled,
-} from '../endpoints.ts'
-import { listStart, toPage } from '../page.ts'
-import { bumpVersion, noApplication } from './applications.ts'
+} from '../configuration.ts'
+import { bumpVersion, noApplication, unknownRegion } from './applications.ts'
 import {
   type EndpointRow,
   endpointColumns,
@@ -31,8 +30,7 @@ import {
 } from './endpoint-rows.ts'
 import { writeChangeNotices } from './notices.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Transaction, type Work } from './port.ts'
-import { unknownRegion } from './regions.ts'
-import { inBothOrders, type Shape, statement } from './statement.ts'
+import { inBothOrders, listStart, type Shape, statement, toPage } from './statement.ts'
 
 const insertEndpoint = statement<EndpointRow>(
   'insert-endpoint',

@@ -2,11 +2,10 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
 import { eraseUnfiled } from './dead-filing.ts'
-import type { Dialect } from './dialect.ts'
 import { inSpan, spanOf, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from './queues.ts'
-import { type Shape, statement } from './statement.ts'
+import { type Dialect, type Shape, statement } from './statement.ts'
 
 /** The columns beside the body that are sent with it, and those that its producer chose for searching and ordering. */
 const sentColumns = 'headers = null, arrived_headers = null, trace = null'

@@ -1,10 +1,9 @@
 import { AppError } from '../../domain/app-error.ts'
 import { type EventType, isShownTo } from '../../domain/event-type.ts'
 import { defined, isSame } from '../../domain/field.ts'
-import type { EventTypeSummary, EventTypes, NewEventType } from '../event-types.ts'
-import { toPage } from '../page.ts'
+import type { EventTypeSummary, EventTypes, NewEventType } from '../configuration.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, statement, type Values, valuesOf } from './statement.ts'
+import { columnsOf, inBothOrders, type Shape, statement, toPage, type Values, valuesOf } from './statement.ts'
 
 const settable = {
   description: 'description',

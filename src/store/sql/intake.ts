@@ -1,5 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Class } from '../../domain/delivery.ts'
+import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
+import type { QueueCount, RowPlace, WaitingQueues } from '../lanes.ts'
 import { uncoalesced } from '../plan.ts'
 import {
   type Intake,
@@ -9,11 +10,10 @@ import {
   type QueueCursor,
   staleTries,
 } from '../publishing.ts'
-import { applications } from './applications.ts'
+import { applications, noRegions, openRegions } from './applications.ts'
 import { type SubscriptionRow, toSubscription } from './endpoint-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
-import { noRegions, openRegions } from './regions.ts'
-import { type Shape, statement } from './statement.ts'
+import { listStart, type Shape, statement } from './statement.ts'
 import { subjectRules } from './subjects.ts'
 
 interface VersionRow {
@@ -98,8 +98,46 @@ const start: QueueCursor = { endpoint: -1, class: 0, dueAt: 0, message: 0 }
 const most = Number.MAX_SAFE_INTEGER
 const end = { endpoint: most, class: 2, due_at: most, message: most }
 
-/** The reads that a publish and its limits need. */
-export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 'surveyWaiting'>> {
+// A range of endpoint_app, and one of the primary key. The management application has the key 0 and is left out.
+const selectOfApp = statement<{ endpoint: number; app: number }>(
+  'endpoint-keys',
+  `select key as endpoint, app from endpoint where app = :app and key > :after and deleted_at is null
+    order by key limit :limit`,
+)
+const selectOfAll = statement<{ endpoint: number; app: number }>(
+  'all-endpoint-keys',
+  `select key as endpoint, app from endpoint where key > :after and app > 0 and deleted_at is null
+    order by key limit :limit`,
+)
+
+// Each is a range of pending's primary key, read no further than the limit.
+const front = (column: string) => `
+  select ${column} from pending where pending.endpoint = asked.endpoint
+   order by class, due_at, message limit cast(:limit as bigint)`
+const countFronts = statement<{ endpoint: number; count: number; oldest: EpochMs | null }>(
+  'count-fronts',
+  ({ rowsOf }) => `
+    select endpoint, (select count(*) from (${front('1 as one')}) as counted) as count,
+           (select min(since) from (${front('since')}) as counted) as oldest
+      from ${rowsOf(':queues', 'asked', { endpoint: 'bigint' })}`,
+)
+
+const rowPlace = 'class, due_at, message'
+const behindRow = `from pending where endpoint = :endpoint and (${rowPlace}) > (:class, :due_at, :message)`
+const selectEnd = statement<{ class: RowPlace['class']; due_at: EpochMs; message: number }>(
+  'end-of-part',
+  `select ${rowPlace} ${behindRow} order by ${rowPlace} limit 1 offset cast(:limit as bigint) - 1`,
+)
+const countPart = statement<{ class: Class; count: number; oldest: EpochMs }>(
+  'count-part',
+  `select class, count(*) as count, min(since) as oldest from (
+     select class, since ${behindRow} and (${rowPlace}) <= (:to_class, :to_due_at, :to_message)
+      order by ${rowPlace} limit :limit) as part
+    group by class`,
+)
+
+/** The reads that a publish and its limits need, and counts of the queues of endpoints. */
+export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 'surveyWaiting'> & WaitingQueues> {
   return {
     *subscriptions(app) {
       const rows = yield* port.all(selectSubscriptions, { app })
@@ -138,6 +176,39 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
         ),
         next: endsQueue ? { ...start, endpoint: endpoint + 1 } : ((last && toCursor(last)) ?? null),
       }
+    },
+
+    *endpointKeys(app, after, limit) {
+      const values = { after: after ?? listStart('ascending'), limit }
+      return app === null
+        ? yield* port.relaxed.all(selectOfAll, values)
+        : yield* port.relaxed.all(selectOfApp, { ...values, app })
+    },
+
+    *countFronts(endpoints, limit) {
+      if (endpoints.length === 0) return []
+      const queues = endpoints.map((endpoint) => ({ endpoint }))
+      const rows = yield* port.relaxed.all(countFronts, { queues, limit })
+      return rows.flatMap(({ oldest, ...row }): QueueCount[] => (oldest === null ? [] : [{ ...row, oldest }]))
+    },
+
+    *countPart(endpoint, after, limit) {
+      const from = {
+        endpoint,
+        class: after?.class ?? 0,
+        due_at: after?.dueAt ?? -1,
+        message: after?.message ?? 0,
+        limit,
+      }
+      const last = yield* port.relaxed.first(selectEnd, from)
+      // Rows may have left the queue since: the part ends at `last`, and the next part counts the rows behind it.
+      const to = last ?? { class: 2, due_at: most, message: most }
+      const values = { ...from, to_class: to.class, to_due_at: to.due_at, to_message: to.message }
+      const counted = yield* port.relaxed.all(countPart, values)
+      const of = (itsClass: Class) => counted.find((row) => row.class === itsClass)?.count ?? 0
+      const oldest = counted.length === 0 ? null : Math.min(...counted.map((row) => row.oldest))
+      const waiting = [of(fresh), of(timed), of(replay)] as const
+      return { waiting, oldest, next: last ? { class: last.class, dueAt: last.due_at, message: last.message } : null }
     },
   }
 }

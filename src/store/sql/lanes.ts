@@ -1,11 +1,11 @@
 import type { ApplicationSettings } from '../../domain/application-fields.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
-import { skipMark, sqlRetryInMs, toRetryInMs } from '../delivering.ts'
+import { skipMark } from '../delivering.ts'
 import { countLimit, type FrontAnswer, type Lanes, type LaneViews, type StoredAnswer } from '../lanes.ts'
-import type { Dialect } from './dialect.ts'
+import { sqlRetryInMs, toRetryInMs } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
-import { statement } from './statement.ts'
+import { type Dialect, statement } from './statement.ts'
 
 const saveSnapshots = statement(
   'save-snapshots',

@@ -10,7 +10,6 @@ import {
   type Order,
   type RecentlyTried,
 } from '../messages.ts'
-import { listStart } from '../page.ts'
 import { eraseUnfiled } from './dead-filing.ts'
 import {
   answerBytes,
@@ -26,7 +25,7 @@ import {
   summaryShape,
 } from './message-rows.ts'
 import type { Methods, Port } from './port.ts'
-import { inBothOrders, statement } from './statement.ts'
+import { inBothOrders, listStart, statement } from './statement.ts'
 
 const selectMessage = statement<Message>(
   'message',

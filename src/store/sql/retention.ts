@@ -9,10 +9,9 @@ import {
 } from '../maintenance.ts'
 import { firstLookMs } from '../publishing.ts'
 import { indexed } from './dead-letters.ts'
-import type { Dialect } from './dialect.ts'
 import { inSpan, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
-import { statement } from './statement.ts'
+import { type Dialect, statement } from './statement.ts'
 
 const rowsPerStep = 500
 

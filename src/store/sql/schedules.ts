@@ -3,7 +3,6 @@ import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey, type Identity } from '../../domain/ids.ts'
 import { defaultRegion } from '../../domain/region.ts'
 import type { Schedule } from '../../domain/schedule.ts'
-import { listStart, toPage } from '../page.ts'
 import type { Publication, PublishedTogether } from '../publishing.ts'
 import {
   type Advanced,
@@ -22,7 +21,17 @@ import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
 import { lockApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
+import {
+  columnsOf,
+  inBothOrders,
+  listStart,
+  type Shape,
+  statement,
+  toJson,
+  toPage,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 
 /** The fields that making and changing a schedule sets, and their columns. */
 const settable = {

@@ -2,7 +2,6 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { isSame } from '../../domain/field.ts'
 import { decodeKey, type Identity } from '../../domain/ids.ts'
 import { type ArrivalSample, type ArrivalSums, type Source, sourcesPerApp } from '../../domain/source.ts'
-import { listStart, toPage } from '../page.ts'
 import {
   type ArrivingSource,
   changedSource,
@@ -15,7 +14,17 @@ import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
 import { lockApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
+import {
+  columnsOf,
+  inBothOrders,
+  listStart,
+  type Shape,
+  statement,
+  toJson,
+  toPage,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 
 /** The fields of a source that hold secrets. A setting may be one, such as Meta's verify token. */
 export const sealedSourceFields = ['settings', 'secrets', 'tokens'] as const

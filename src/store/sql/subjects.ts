@@ -1,14 +1,36 @@
 import type { Application } from '../../domain/endpoint.ts'
 import type { MessageWeight } from '../../domain/erasure.ts'
 import { isSame } from '../../domain/field.ts'
+import type { DeliveryKey } from '../messages.ts'
+import type { Plan } from '../plan.ts'
 import type { StoreContext } from '../store.ts'
-import { type SubjectMessage, type SubjectRules, type Subjects, unindexedSubject } from '../subjects.ts'
+import {
+  type Erased,
+  type ErasedCounts,
+  type Erasure,
+  nothingErased,
+  type Rewritten,
+  type SubjectMessage,
+  type SubjectRules,
+  type Subjects,
+  unindexedSubject,
+} from '../subjects.ts'
 import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
-import { waitingMessages } from './erasing.ts'
+import {
+  deleteForms,
+  type ErasableMessage,
+  type ErasedAnswers,
+  eraseAnswers,
+  lockAll,
+  producerColumns,
+  strayDeliveries,
+  unindex,
+  waitingMessages,
+} from './erasing.ts'
 import { answerBytes, inSpan, spanOfKeys } from './message-rows.ts'
-import type { Methods, Port, Sql, Work } from './port.ts'
+import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
+import { deleteQueued, findPlaces, type QueuePlace } from './queues.ts'
 import { statement } from './statement.ts'
-import { variantOwners } from './subject-erasing.ts'
 
 const selectIndexing = statement<{ pointers: string | null; secret: string | null; since: number | null }>(
   'subject-indexing',
@@ -66,12 +88,15 @@ export function subjects(port: Port): Methods<Omit<Subjects, 'scrubErased'>> {
       return messages.length === 0 ? [] : yield* port.all(weighAll, { messages, ...spanOfKeys(messages) })
     },
 
-    *waitingAmong(messages) {
-      return yield* waitingMessages(port, messages)
-    },
+    waitingAmong: (messages) => waitingMessages(port, messages),
 
     *listVariants(message) {
-      return yield* variantOwners(port, message)
+      const { plan } = (yield* port.first(selectPlan, { message })) ?? { plan: null }
+      const owners = new Map<number, number>()
+      for (const [endpoint, { variant }] of Object.entries(plan ?? {})) {
+        if (variant !== undefined && !owners.has(variant)) owners.set(variant, Number(endpoint))
+      }
+      return [...owners].map(([n, endpoint]) => ({ n, endpoint }))
     },
   }
 }
@@ -112,4 +137,208 @@ export function subjectRules(
 /** No endpoint has this key. */
 export function subjectKeyPlace(app: number): SealedPlace {
   return { app, endpoint: 0, field: 'subject key' }
+}
+
+/** The columns beside the body in which a producer may have named the person. */
+const otherColumns = `${producerColumns}, event_id = null`
+const eraseMessages = statement(
+  'erase-subject-messages',
+  ({ among, bytes }) => `
+    update message set body = ${bytes(':nothing')}, ${otherColumns}, plan = null,
+           expunged_at = coalesce(expunged_at, :now), erase_reason = 'subject'
+     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
+)
+const rewriteMessage = statement(
+  'rewrite-subject-message',
+  ({ bytes }) => `update message set body = ${bytes(':body')}, ${otherColumns} where key = :message`,
+)
+const selectRewritten = statement(
+  'find-rewritten',
+  ({ bytes }) => `select key from message where key = :message and body = ${bytes(':body')}`,
+)
+const rewriteVariant = statement(
+  'rewrite-variant',
+  ({ bytes }) => `
+    update variant set body = ${bytes(':body')}, signature = cast(:signature as text)
+     where message = :message and n = :n`,
+)
+const deleteOtherVariants = statement(
+  'delete-other-variants',
+  ({ among }) => `delete from variant where message = :message and not (${among('n', ':kept', 'integer')})`,
+)
+const deleteEventIds = statement(
+  'delete-subject-event-ids',
+  ({ among }) => `
+    delete from event_id
+     where app = :app and ${among('event_id', ':event_ids', 'text')} and ${among('message', ':messages', 'bigint')}`,
+)
+const insertSubjects = statement(
+  'index-subjects-again',
+  ({ rowsOf }) => `
+    insert into subject (app, hash, message)
+    select :app, cast(:hash as text), found.message from ${rowsOf(':messages', 'found', { message: 'bigint' })} where true
+    on conflict do nothing`,
+)
+// A letter that waits for no file was written to one, if this store ever had a file.
+const selectFiled = statement('any-dead-file', 'select 1 from dead_file where bytes > 0 limit 1')
+// Refused arrivals are not indexed, and may name anyone. There are a few per source.
+const selectSources = statement<{ key: number }>(
+  'sources-to-forget',
+  'select key from source where app = :app order by key',
+)
+const deleteSamples = statement(
+  'forget-samples',
+  ({ among }) => `delete from source_sample where ${among('source', ':sources', 'bigint')} returning slot`,
+)
+const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan from message where key = :message', {
+  json: ['plan'],
+})
+
+/** A message of a step, and what becomes of it. */
+interface Case {
+  readonly erasure: Erasure
+  readonly row: ErasableMessage
+  readonly isFirst: boolean
+  readonly isLast: boolean
+  readonly places: readonly QueuePlace[]
+  readonly fate: 'erased' | 'rewritten' | 'settled' | 'spared'
+}
+
+/**
+ * Erases a data subject from messages, within a transaction that overwrites the bytes. Each statement is for all messages
+ * at once, but for those that write a new body.
+ */
+export function* eraseSubjects(sql: Transaction, erasures: readonly Erasure[]): Work<Erased> {
+  const messages = erasures.map(({ message }) => message)
+  const locked = new Map((yield* lockAll(sql, messages)).map((row) => [row.key, row]))
+  const present: [Erasure, ErasableMessage][] = []
+  for (const erasure of erasures) {
+    const row = locked.get(erasure.message)
+    // Another erasure of the same person was faster, and looks at the message once more itself.
+    if (row !== undefined && !(yield* isRewritten(sql, erasure))) present.push([erasure, row])
+  }
+  const deliveries = yield* deliveriesOf(sql, present)
+  const places = Map.groupBy(yield* findPlaces(sql, deliveries, { areAccepted: true }), ({ message }) => message)
+  const cases = present.map(([erasure, row]) => caseOf(erasure, row, places.get(row.key) ?? []))
+  const touched = cases.filter(({ fate }) => fate !== 'spared')
+
+  yield* erasePayloads(sql, touched)
+  // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
+  const cancelled = touched.flatMap((each) => (each.fate === 'erased' ? each.places : []))
+  if (cancelled.length > 0) yield* sql.all(deleteQueued, { places: cancelled })
+  const keys = new Set(touched.map(({ row }) => row.key))
+  const answers = yield* eraseAnswers(
+    sql,
+    deliveries.filter(({ message }) => keys.has(message)),
+  )
+  const filed = yield* filedAmong(sql, answers)
+  yield* reindex(sql, cases, [...messages.filter((message) => !locked.has(message))])
+  const changed = touched.filter(({ fate }) => fate !== 'settled').map(({ row }) => row.key)
+  if (changed.length > 0) yield* sql.expunged(changed)
+  return summed(touched, answers, filed)
+}
+
+function* isRewritten(sql: Sql, erasure: Erasure): Work<boolean> {
+  if (erasure.how !== 'rewrite' || (erasure.part?.from ?? 0) > 0) return false
+  const { message, body } = erasure
+  return (yield* sql.first(selectRewritten, { message, body })) !== undefined
+}
+
+/** The deliveries that the step deals with. */
+function* deliveriesOf(sql: Sql, present: readonly [Erasure, ErasableMessage][]): Work<DeliveryKey[]> {
+  const accepted = present.flatMap(([{ part }, { key, endpoints }]) =>
+    endpoints.slice(part?.from, part?.until).map((endpoint) => ({ endpoint, message: key })),
+  )
+  const ends = present.filter(([{ part }, { endpoints }]) => part === undefined || part.until >= endpoints.length)
+  const strays = yield* strayDeliveries(
+    sql,
+    ends.map(([, row]) => row),
+  )
+  return [...accepted, ...strays]
+}
+
+function caseOf(erasure: Erasure, row: ErasableMessage, places: readonly QueuePlace[]): Case {
+  const { part } = erasure
+  const isLast = part === undefined || part.until >= row.endpoints.length
+  return { erasure, row, isFirst: (part?.from ?? 0) === 0, isLast, places, fate: fateOf(erasure, row, places) }
+}
+
+function fateOf({ how, part }: Erasure, row: ErasableMessage, places: readonly QueuePlace[]): Case['fate'] {
+  if (how === 'settle') return 'settled'
+  if (row.expunged) return 'erased'
+  const waits = places.length > 0 || row.expanding
+  if (how === 'end') return waits ? 'spared' : 'erased'
+  // A message in parts is rewritten whether or not anything waits: its first endpoints do not tell.
+  return how === 'rewrite' && (waits || part !== undefined) ? 'rewritten' : 'erased'
+}
+
+function* erasePayloads(sql: Transaction, touched: readonly Case[]): Work<void> {
+  const firsts = touched.filter(({ isFirst }) => isFirst)
+  const named = firsts.flatMap(({ row }) => (row.event_id === null ? [] : [{ ...row, event_id: row.event_id }]))
+  for (const [app, rows] of Map.groupBy(named, (row) => row.app)) {
+    const messages = rows.map(({ key }) => key)
+    yield* sql.all(deleteEventIds, { app, event_ids: rows.map((row) => row.event_id), messages })
+  }
+  for (const { fate, erasure } of firsts) {
+    if (fate === 'rewritten' && erasure.how === 'rewrite') yield* rewrite(sql, erasure.message, erasure)
+  }
+  const messages = firsts.filter(({ fate }) => fate === 'erased').map(({ row }) => row.key)
+  if (messages.length === 0) return
+  yield* sql.all(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
+  yield* deleteForms(sql, messages)
+}
+
+function* rewrite(sql: Transaction, message: number, { body, variants }: Rewritten): Work<void> {
+  yield* sql.all(rewriteMessage, { message, body })
+  yield* sql.all(deleteOtherVariants, { message, kept: variants.map(({ n }) => n) })
+  for (const variant of variants) yield* sql.all(rewriteVariant, { message, ...variant })
+}
+
+/** The dead letters among those erased that were written to a dead-letter file before. */
+function* filedAmong(sql: Sql, { dead, unfiled }: ErasedAnswers): Work<DeliveryKey[]> {
+  if (dead.length === 0 || (yield* sql.first(selectFiled)) === undefined) return []
+  const waiting = new Set(unfiled.map(({ endpoint, message }) => `${endpoint} ${message}`))
+  return dead.filter(({ endpoint, message }) => !waiting.has(`${endpoint} ${message}`))
+}
+
+/** Takes messages out of the index by data subjects, but for those that a later step must find. */
+function* reindex(sql: Sql, cases: readonly Case[], gone: readonly number[]): Work<void> {
+  const done = cases.filter(({ fate, isFirst, isLast }) => fate !== 'spared' && (isFirst || isLast))
+  yield* unindex(sql, [...gone, ...done.map(({ row }) => row.key)])
+  // A wide message goes on in the next step. After a rewrite, an attempt under way may record an answer yet, so the
+  // message is looked at once more.
+  const again = [
+    ...done.filter(({ fate, isLast }) => !isLast || fate === 'rewritten'),
+    ...cases.filter(({ fate }) => fate === 'spared'),
+  ]
+  for (const [app, list] of Map.groupBy(again, ({ row }) => row.app)) {
+    for (const [hash, some] of Map.groupBy(list, ({ erasure }) => erasure.hash)) {
+      yield* sql.all(insertSubjects, { app, hash, messages: some.map(({ row }) => ({ message: row.key })) })
+    }
+  }
+}
+
+function summed(touched: readonly Case[], { attempts, dead }: ErasedAnswers, filed: readonly DeliveryKey[]): Erased {
+  const settled = new Set(touched.filter(({ fate }) => fate === 'settled').map(({ row }) => row.key))
+  const isCounted = ({ message }: DeliveryKey) => !settled.has(message)
+  const placesOf = (fate: Case['fate']) =>
+    touched.reduce((sum, each) => sum + (each.fate === fate ? each.places.length : 0), 0)
+  const counts: ErasedCounts = {
+    ...nothingErased,
+    messages: touched.filter(({ fate, isFirst, row }) => isFirst && fate === 'erased' && !row.expunged).length,
+    rewritten: touched.filter(({ fate, isFirst }) => isFirst && fate === 'rewritten').length,
+    cancelled: placesOf('erased'),
+    without: placesOf('rewritten'),
+    attempts,
+    deadLetters: dead.filter(isCounted).length,
+    filed: filed.filter(isCounted).length,
+  }
+  const written = new Set(filed.filter(isCounted).map(({ message }) => message))
+  return { counts, filedMessages: touched.filter(({ row }) => written.has(row.key)).map(({ row }) => row.id) }
+}
+
+/** Deletes the samples of refused arrivals at the application's sources; answers how many. */
+export function* forgetSamples(sql: Sql, app: number): Work<number> {
+  const sources = (yield* sql.all(selectSources, { app })).map(({ key }) => key)
+  return sources.length === 0 ? 0 : (yield* sql.all(deleteSamples, { sources })).length
 }

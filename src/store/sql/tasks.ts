@@ -10,14 +10,12 @@ import {
   type TaskWork,
 } from '../../domain/task.ts'
 import type { DeliveryKey } from '../messages.ts'
-import { listStart } from '../page.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
 import { appendAudit } from './auditing.ts'
-import type { Dialect } from './dialect.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
 import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
-import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
-import { eraseSubjects, forgetSamples } from './subject-erasing.ts'
+import { type Dialect, inBothOrders, listStart, type Shape, statement, toJson } from './statement.ts'
+import { eraseSubjects, forgetSamples } from './subjects.ts'
 
 interface TaskRow {
   readonly key: number

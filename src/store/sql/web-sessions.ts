@@ -1,16 +1,15 @@
 import { decodeKey } from '../../domain/ids.ts'
-import { noteUseEveryMs } from '../access.ts'
-import { listStart, toPage } from '../page.ts'
 import {
+  noteUseEveryMs,
   type OwnedWebSession,
   sessionsPerOwner,
   type WebSession,
   type WebSessionOwner,
   type WebSessions,
-} from '../web-sessions.ts'
+} from '../access.ts'
 import { selectOldestAdminKey, selectWorkingApiKey, selectWorkingAppToken, toApiKey, toAppToken } from './access.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { inBothOrders, statement, type Values } from './statement.ts'
+import { inBothOrders, listStart, statement, toPage, type Values } from './statement.ts'
 
 interface WebSessionRow extends Omit<WebSession, 'kind'> {
   readonly ownerKind: 'api_key' | 'app_token' | 'admin'

@@ -19,7 +19,7 @@ import {
   pendingColumns,
   pendingRow,
   toPendingRow,
-} from '../sql/pending-rows.ts'
+} from '../sql/message-rows.ts'
 import { fromJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
 import { deadLetterWriter, settling } from './settling.ts'

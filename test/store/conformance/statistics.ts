@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { attemptsPerCount } from '../../../src/store/endpoints.ts'
+import { attemptsPerCount } from '../../../src/store/configuration.ts'
 import { begin, type Open } from './harness.ts'
 
 export function statistics(open: Open): void {

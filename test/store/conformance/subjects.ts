@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Application } from '../../../src/domain/endpoint.ts'
-import { isSigned } from '../../../src/store/signing.ts'
+import { isSigned } from '../../../src/store/auditing.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 const all = { after: 0, until: Number.MAX_SAFE_INTEGER, limit: 100 }

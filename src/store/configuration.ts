@@ -1,8 +1,64 @@
+import type { SettingsChange } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { Endpoint } from '../domain/endpoint.ts'
+import type { Application, Endpoint } from '../domain/endpoint.ts'
+import type { EventType } from '../domain/event-type.ts'
 import { defined } from '../domain/field.ts'
 import type { Flow } from '../domain/flow.ts'
-import type { Page, PageRequest } from './page.ts'
+import type { AppRef } from './access.ts'
+import type { Page, PageRequest } from './store.ts'
+
+/** Applications, and their secrets of regions, which pseudonyms are made with. */
+export interface Applications {
+  /** Rejects with AppError `conflict` when the uid is taken. */
+  createApplication(input: NewApplication): Promise<Application>
+  /** By id or uid. */
+  findApplication(ref: string): Promise<Application | undefined>
+  /** The ids and uids of several applications by key; those that no longer exist are left out. */
+  applicationRefs(apps: readonly number[]): Promise<ReadonlyMap<number, AppRef>>
+  listApplications(page: PageRequest): Promise<Page<Application>>
+  /** Changes the given fields and settings, and makes publishers look the application up again. */
+  updateApplication(app: number, change: Partial<NewApplication>): Promise<Application | undefined>
+  /**
+   * Answers whether there was such an application. It is gone for every caller at once. Its first few hundred endpoints are
+   * stopped here, and the rest by `sweepRemoved`.
+   */
+  deleteApplication(app: number): Promise<boolean>
+  /** How the application's portal looks; undefined until it is set. */
+  findPortalLook(app: number): Promise<PortalLook | undefined>
+  /** Sets how the portal looks. Answers whether there is such an application. */
+  setPortalLook(app: number, look: PortalLook): Promise<boolean>
+  /** Rejects with AppError `conflict` when the name is taken, `not_found` when there is no such application. */
+  createRegion(app: number, name: string, secret: string): Promise<Region>
+  /** By name, in the order of its bytes. */
+  listRegions(app: number, page: PageRequest<string>): Promise<Page<Region>>
+  /** Answers whether there was one. Rejects with AppError `conflict` while an endpoint in it gets pseudonyms. */
+  deleteRegion(app: number, name: string): Promise<boolean>
+  /**
+   * Moves up to `limit` lanes of an application whose region changed. Doing it twice is harmless; any process may do so at
+   * any time. Answers whether there may be more to move.
+   */
+  moveLanes(limit: number): Promise<{ readonly more: boolean }>
+}
+
+export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'> & {
+  readonly dedupeSeconds?: number | null
+  readonly settings?: SettingsChange
+}
+
+/** The look of an application's portal; null leaves a part as it is for all. */
+export interface PortalLook {
+  readonly name: string | null
+  /** A `data:` URL of an image. */
+  readonly logo: string | null
+  /** `#rrggbb`. */
+  readonly color: string | null
+}
+
+/** An application's secret of a region, by the region's name. The secret cannot be read back. */
+export interface Region {
+  readonly name: string
+  readonly createdAt: EpochMs
+}
 
 /** Endpoints, each with its lane. */
 export interface Endpoints {
@@ -106,3 +162,32 @@ export function endsRest(before: Endpoint, after: Endpoint): boolean {
 export function isEnabled(before: Endpoint, after: Endpoint): boolean {
   return before.disabled && !after.disabled
 }
+
+/** The kinds of events that are known. Publishing does not ask for them; subscribing does, once there are any. */
+export interface EventTypes {
+  /** Rejects with AppError `event_type_exists` unless the name is new or archived; an archived one is replaced. */
+  createEventType(input: NewEventType): Promise<EventType>
+  /** Replaces the event type of that name, or makes it. */
+  putEventType(input: NewEventType): Promise<{ readonly eventType: EventType; readonly created: boolean }>
+  updateEventType(name: string, change: Partial<Omit<NewEventType, 'name'>>): Promise<EventType | undefined>
+  /** Answers whether there was one. */
+  deleteEventType(name: string): Promise<boolean>
+  findEventType(name: string): Promise<EventType | undefined>
+  /** By name, in the order of its bytes; those that a caller with these feature flags sees, null for all. */
+  listEventTypes(
+    page: PageRequest<string>,
+    includeArchived: boolean,
+    flags?: ReadonlySet<string> | null,
+  ): Promise<Page<EventType>>
+  /** Replaces or makes all of these at once; with `replaceAll` every other one is archived. */
+  importEventTypes(inputs: readonly NewEventType[], replaceAll: boolean): Promise<void>
+  /**
+   * The event types among these names. Undefined as long as there is no event type at all, unless `always` is set.
+   */
+  eventTypesAmong(names: readonly string[], always?: boolean): Promise<readonly EventTypeSummary[] | undefined>
+  /** The first names of event types that are not archived, in the order of their bytes, as by `listEventTypes`. */
+  eventTypeNames(limit: number, flags?: ReadonlySet<string> | null): Promise<string[]>
+}
+
+export type EventTypeSummary = Pick<EventType, 'name' | 'archived' | 'featureFlags'>
+export type NewEventType = Omit<EventType, 'createdAt' | 'updatedAt'>
