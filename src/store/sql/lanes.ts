@@ -1,8 +1,18 @@
-import type { ApplicationSettings } from '../../domain/application-fields.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
 import { skipMark } from '../delivering.ts'
-import { countLimit, type FrontAnswer, type Lanes, type LaneViews, type StoredAnswer } from '../lanes.ts'
+import {
+  countLimit,
+  type FrontAnswer,
+  type FrontRow,
+  type LaneFacts,
+  type LaneGroup,
+  type LaneState,
+  type Lanes,
+  type LaneViews,
+  type RowStatus,
+  type StoredAnswer,
+} from '../lanes.ts'
 import { sqlRetryInMs, toRetryInMs } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { type Dialect, statement } from './statement.ts'
@@ -15,70 +25,65 @@ const saveSnapshots = statement(
               where answer.endpoint = lane.endpoint limit 1)
      where ${among('endpoint', ':endpoints', 'bigint')} and owner = :worker`,
 )
-const selectSnapshots = statement<Omit<StoredAnswer, 'snapshotAt'> & { readonly snapshot_at: EpochMs }>(
+const selectSnapshots = statement<StoredAnswer>(
   'lane-snapshots',
   ({ among }) => `
-    select endpoint, owner, snapshot, snapshot_at from lane where ${among('endpoint', ':endpoints', 'bigint')}
-     order by endpoint`,
+    select endpoint, owner, snapshot, snapshot_at as "snapshotAt" from lane
+     where ${among('endpoint', ':endpoints', 'bigint')} order by endpoint`,
 )
 const alive = 'select count(*) from worker where ended_at is null and lease_until >= :now'
-/** The region of a lane, and the workers alive: all, and those that serve the region. */
-const regionColumns = ({ has }: Dialect) => `
-  lane.region, (${alive}) as workers_alive,
-  (${alive} and (regions is null or ${has('regions', 'lane.region')})) as workers_serving`
-const selectStates = statement<StateRow>(
+const healthAge = ({ greatest }: Dialect, at: string) =>
+  `case when health is null then 0 else ${greatest('0', `:now - ${at}`)} end as "healthAgeMs"`
+/** The fields of a `LaneState` but for its endpoint and owner. `workersServing` counts those that serve the lane's region. */
+const stateColumns = (dialect: Dialect) => `
+  :now as now, lane.due_at as "dueAt", lane.hold_until as "holdUntil", lane.not_before as "notBefore",
+  lane.health, ${healthAge(dialect, 'health_at')}, lane.region, (${alive}) as "workersAlive",
+  (${alive} and (regions is null or ${dialect.has('regions', 'lane.region')})) as "workersServing",
+  coalesce((select settings from application where key = lane.app limit 1), '{}') as "appSettings"`
+const selectStates = statement<LaneState>(
   'lane-states',
   (dialect) => `
-    select endpoint, :now as now, owner, due_at, hold_until, not_before, health, health_at,
-           (select settings from application where key = lane.app limit 1) as app_settings,
-           ${regionColumns(dialect)}
-      from lane where ${dialect.among('endpoint', ':endpoints', 'bigint')}`,
-  { json: ['app_settings'] },
+    select endpoint, owner, ${stateColumns(dialect)} from lane where ${dialect.among('endpoint', ':endpoints', 'bigint')}`,
+  { json: ['appSettings'] },
 )
 
 // A range of lane's primary key. Most lanes have no health of their own, and count together; the others are named.
-const countLanes = statement<LaneGroupRow>(
+const countLanes = statement<LaneGroup & { readonly last: number }>(
   'count-lanes',
-  `select owned, stopped, due, region, health, health_at, named, :now as now, count(*) as count, max(endpoint) as last
-     from (
-       select endpoint, owner is not null as owned, stopped, region, health,
-              case when health is not null then endpoint end as named,
-              case when health is null then 0 else health_at end as health_at,
-              case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
-         from lane where endpoint > :after order by endpoint limit :limit
-     ) as page
-    group by owned, stopped, due, region, health, health_at, named`,
+  (dialect) => `
+    select owned, stopped, due, region, health, ${healthAge(dialect, 'health_at')}, named as endpoint, count(*) as count,
+           max(page.endpoint) as last
+      from (
+        select endpoint, owner is not null as owned, stopped, region, health,
+               case when health is not null then endpoint end as named,
+               case when health is null then 0 else health_at end as health_at,
+               case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
+          from lane where endpoint > :after order by endpoint limit :limit
+      ) as page
+     group by owned, stopped, due, region, health, health_at, named`,
   { flags: ['owned', 'stopped'] },
 )
 
-interface LaneGroupRow {
-  readonly owned: boolean
-  readonly stopped: boolean
-  readonly due: 'none' | 'now' | 'later'
-  readonly region: string
-  readonly health: string | null
-  readonly health_at: EpochMs
-  readonly named: number | null
-  readonly now: EpochMs
-  readonly count: number
-  readonly last: number
+type LaneRow = Omit<LaneFacts, 'owner' | 'waiting' | 'oldestSince'> & {
+  readonly owner: number | null
+  readonly description: string | null
+  readonly leaseUntil: EpochMs | null
 }
 
 const selectLane = statement<LaneRow>(
   'lane',
   (dialect) => `
-   select :now as now, lane.due_at, lane.owner, lane.stopped, lane.bucket_full_at, lane.hold_until, lane.not_before,
-          lane.health, lane.health_at, worker.description, worker.lease_until,
+   select lane.owner, lane.stopped, lane.bucket_full_at as "bucketFullAt", worker.description,
+          worker.lease_until as "leaseUntil",
           (select due_at from pending where endpoint = :endpoint and class = ${timed} order by due_at limit 1)
-            as next_timed_at,
-          (select attempts from pending where endpoint = :endpoint and class = ${timed} order by due_at, message limit 1)
-            as next_timed_attempts,
-          (select settings from application where key = lane.app limit 1) as app_settings,
-          ${regionColumns(dialect)}
+            as "nextTimedAt",
+          coalesce((select attempts from pending where endpoint = :endpoint and class = ${timed}
+                     order by due_at, message limit 1), 0) as "nextTimedAttempts",
+          ${stateColumns(dialect)}
      from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
      left join worker on worker.id = lane.owner
     where lane.endpoint = :endpoint`,
-  { flags: ['stopped'], json: ['app_settings'] },
+  { flags: ['stopped'], json: ['appSettings'] },
 )
 const countOf = (itsClass: Class) => `
   select ${itsClass} as class, count(*) as count, min(since) as oldest from (
@@ -88,11 +93,13 @@ const countClasses = statement<{ count: number; oldest: EpochMs | null }>(
   `${classes.map(countOf).join(' union all ')} order by class`,
 )
 
-const retryInMs = `${sqlRetryInMs('held_until', ':now')} as retry_in_ms`
+const retryInMs = `${sqlRetryInMs('held_until', ':now')} as "retryInMs"`
+/** A row whose `retryInMs` is as stored: see `toRetryInMs`. */
+type Stored<Row> = Omit<Row, 'retryInMs'> & { readonly retryInMs: number | null }
 const place = 'endpoint = :endpoint and class = :class and due_at = :due_at and message = :message'
-const selectRow = statement<RowColumns>(
+const selectRow = statement<Stored<RowStatus>>(
   'pending-row',
-  `select ${retryInMs}, order_key, since, expires_at from pending where ${place}`,
+  `select ${retryInMs}, order_key as "orderKey", since, expires_at as "expiresAt" from pending where ${place}`,
 )
 // Ranges of pending's primary key, read in its order. A timed row that is not due is not at the front.
 const firstOf = (itsClass: Class) => `
@@ -104,7 +111,7 @@ const firstOf = (itsClass: Class) => `
        order by due_at, message limit ${countLimit}) as line
      where cast(:order_key as bigint) is null or order_key = :order_key
      order by due_at, message limit 1) as ${itsClass === timed ? 'timed' : 'fresh'}_front`
-const selectFront = statement<FrontColumns>(
+const selectFront = statement<Stored<FrontRow>>(
   'front-of-lane',
   `select message, attempts, ${retryInMs}, (select id from message where key = fronts.message limit 1) as id
      from (${firstOf(fresh)} union all ${firstOf(timed)}) as fronts
@@ -141,20 +148,6 @@ const skipRow = statement('skip-head', `update pending set held_until = ${skipMa
 // Below zero, not_before tells an owner that is releasing the lane that its rest is outdated.
 const endRest = statement('end-rest-of-head', 'update lane set not_before = -1 where endpoint = :endpoint')
 
-interface RowColumns {
-  readonly retry_in_ms: number | null
-  readonly order_key: number | null
-  readonly since: EpochMs
-  readonly expires_at: EpochMs | null
-}
-
-interface FrontColumns {
-  readonly message: number
-  readonly attempts: number
-  readonly retry_in_ms: number | null
-  readonly id: string | null
-}
-
 interface HeadRow {
   readonly now: EpochMs
   readonly class: Class
@@ -163,47 +156,8 @@ interface HeadRow {
   readonly held_until: EpochMs | null
 }
 
-interface LaneRow {
-  readonly now: EpochMs
-  readonly due_at: EpochMs | null
-  readonly owner: number | null
-  readonly stopped: boolean
-  readonly bucket_full_at: EpochMs
-  readonly hold_until: EpochMs
-  readonly not_before: EpochMs
-  readonly description: string | null
-  readonly lease_until: EpochMs | null
-  readonly health: string | null
-  readonly health_at: EpochMs
-  readonly next_timed_at: EpochMs | null
-  readonly next_timed_attempts: number | null
-  readonly workers_alive: number
-  readonly region: string
-  readonly workers_serving: number
-  readonly app_settings: ApplicationSettings | null
-}
-
-type StateRow = { readonly endpoint: number } & Pick<
-  LaneRow,
-  | 'now'
-  | 'owner'
-  | 'due_at'
-  | 'hold_until'
-  | 'not_before'
-  | 'health'
-  | 'health_at'
-  | 'app_settings'
-  | 'workers_alive'
-  | 'region'
-  | 'workers_serving'
->
-
 /** Behind every row. */
 const behindAll = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
-
-function savedHealth({ now, health, health_at: at }: Pick<LaneRow, 'now' | 'health' | 'health_at'>) {
-  return { health, healthAgeMs: health === null ? 0 : Math.max(0, now - at) }
-}
 
 /** The state of lanes, as their owners answer and as their queues show, and commands to their fronts. */
 export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> {
@@ -214,24 +168,12 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       const counted = yield* port.all(countClasses, { endpoint })
       const [freshCount = 0, timedCount = 0, replayCount = 0] = counted.map(({ count }) => count)
       const since = counted.flatMap(({ oldest }) => oldest ?? [])
-      const { owner, description, lease_until: leaseUntil } = row
+      const { owner, description, leaseUntil, ...facts } = row
       return {
-        now: row.now,
-        stopped: row.stopped,
+        ...facts,
         owner: owner === null ? null : { worker: owner, description: description ?? '', leaseUntil: leaseUntil ?? 0 },
-        dueAt: row.due_at,
-        holdUntil: row.hold_until,
-        bucketFullAt: row.bucket_full_at,
-        notBefore: row.not_before,
         waiting: [freshCount, timedCount, replayCount],
-        nextTimedAt: row.next_timed_at,
-        nextTimedAttempts: row.next_timed_attempts ?? 0,
         oldestSince: since.length === 0 ? null : Math.min(...since),
-        ...savedHealth(row),
-        workersAlive: row.workers_alive,
-        region: row.region,
-        workersServing: row.workers_serving,
-        appSettings: row.app_settings ?? {},
       }
     },
 
@@ -239,29 +181,13 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       const rows = yield* port.relaxed.all(countLanes, { after: after ?? -1, limit })
       const looked = rows.reduce((sum, { count }) => sum + count, 0)
       return {
-        groups: rows.map((row) => {
-          const { owned, stopped, due, region, count, named: endpoint } = row
-          return { owned, stopped, due, region, count, endpoint, ...savedHealth(row) }
-        }),
+        groups: rows.map(({ last: _last, ...group }) => group),
         next: looked < limit ? null : Math.max(...rows.map(({ last }) => last)),
       }
     },
 
     *laneStates(endpoints) {
-      if (endpoints.length === 0) return []
-      return (yield* port.relaxed.all(selectStates, { endpoints })).map((row) => ({
-        endpoint: row.endpoint,
-        now: row.now,
-        owner: row.owner,
-        dueAt: row.due_at,
-        holdUntil: row.hold_until,
-        notBefore: row.not_before,
-        ...savedHealth(row),
-        workersAlive: row.workers_alive,
-        region: row.region,
-        workersServing: row.workers_serving,
-        appSettings: row.app_settings ?? {},
-      }))
+      return endpoints.length === 0 ? [] : yield* port.relaxed.all(selectStates, { endpoints })
     },
 
     *askLanes(endpoints) {
@@ -277,30 +203,19 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
     },
 
     *readAnswers(endpoints) {
-      if (endpoints.length === 0) return []
-      const rows = yield* port.relaxed.all(selectSnapshots, { endpoints })
-      return rows.map(({ snapshot_at: snapshotAt, ...row }) => ({ ...row, snapshotAt }))
+      return endpoints.length === 0 ? [] : yield* port.relaxed.all(selectSnapshots, { endpoints })
     },
 
     *findRow(endpoint, { class: itsClass, dueAt, message }) {
       const row = yield* port.relaxed.first(selectRow, { endpoint, class: itsClass, due_at: dueAt, message })
-      return (
-        row && {
-          retryInMs: toRetryInMs(row.retry_in_ms),
-          orderKey: row.order_key,
-          since: row.since,
-          expiresAt: row.expires_at,
-        }
-      )
+      return row && { ...row, retryInMs: toRetryInMs(row.retryInMs) }
     },
 
     *findFront(endpoint, orderKey, before) {
       const { dueAt, message } = before ?? behindAll
       const values = { endpoint, due_at: dueAt, message, order_key: orderKey }
       const row = yield* port.relaxed.first(selectFront, values)
-      return (
-        row && { id: row.id, message: row.message, attempts: row.attempts, retryInMs: toRetryInMs(row.retry_in_ms) }
-      )
+      return row && { ...row, retryInMs: toRetryInMs(row.retryInMs) }
     },
 
     *commandFront(endpoint, message, command) {

@@ -2,14 +2,14 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { defaultRegion, type RegionShare, type Regions, regionShares } from '../../domain/region.ts'
 import {
   type ClaimedLane,
+  type ListedWorker,
   longestRestMs,
   type Ownership,
   type Renewal,
   restMs,
   storedDebtMs,
-  type WorkerReport,
 } from '../lanes.ts'
-import type { Leading } from '../maintenance.ts'
+import type { Leader, Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
 import { type SendableRow, toSendable } from './endpoint-rows.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
@@ -238,16 +238,9 @@ export function toClaimed(row: LaneRow, now: EpochMs, { vault, log }: StoreConte
   }
 }
 
-interface LeaderRow {
-  readonly description: string
-  readonly epoch: number
-  readonly since_ms: number
-  readonly left_ms: number
-}
-
 // One statement and one row: a second candidate waits for the row, sees the lease of the first and changes nothing. A
 // lease that reaches further than it is long was written before the clock was set back, and counts as ended.
-const takeLead = statement<{ epoch: number; left_ms: number }>(
+const takeLead = statement<{ epoch: number; leftMs: number }>(
   'lead',
   `insert into leader (one, candidate, description, epoch, since, lease_ms, lease_until)
    values (1, :id, :description, 1, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
@@ -260,13 +253,14 @@ const takeLead = statement<{ epoch: number; left_ms: number }>(
           lease_until = excluded.lease_until
     where leader.candidate = excluded.candidate or leader.lease_until <= excluded.since
        or leader.lease_until > excluded.since + leader.lease_ms
-   returning epoch, lease_ms as left_ms`,
+   returning epoch, lease_ms as "leftMs"`,
 )
-const selectLeader = statement<LeaderRow>(
+const selectLeader = statement<Leader & { readonly leftMs: number }>(
   'leader',
-  `select description, epoch, :now - since as since_ms,
-          case when lease_until - :now > lease_ms then 0 else lease_until - :now end as left_ms
-     from leader where one = 1`,
+  ({ greatest }) => `
+    select description, epoch, ${greatest('0', ':now - since')} as "sinceMs",
+           case when lease_until - :now > lease_ms then 0 else ${greatest('0', 'lease_until - :now')} end as "leftMs"
+      from leader where one = 1`,
 )
 // The row stays, so that the next leader's epoch is higher.
 const endLead = statement(
@@ -275,26 +269,17 @@ const endLead = statement(
 )
 const endAnyLead = statement('end-any-lead', 'update leader set lease_until = 0, lease_ms = 0 where one = 1')
 
-interface WorkerRow extends EndingWorker {
-  readonly report: WorkerReport | null
-  readonly regions: Regions
-  readonly joined_at: EpochMs
-  readonly lease_ms: number
-  readonly lease_until: EpochMs
-  readonly ended_at: EpochMs | null
-  readonly lanes: number
-  readonly leader: string | null
-}
-
 // The newest first. Leans on lane_owner.
-const selectWorkers = statement<WorkerRow>(
+const selectWorkers = statement<ListedWorker>(
   'list-workers',
-  `select id, description, report, regions, joined_at, lease_ms, lease_until, ended_at,
+  `select id as worker, description, report, regions, joined_at as "joinedAt", lease_until - lease_ms as "seenAt",
+          lease_until as "leaseUntil", ended_at as "endedAt", coalesce(ended_at > lease_until, false) as died,
           (select count(*) from lane where owner = worker.id) as lanes,
-          (select description from leader
-            where one = 1 and lease_until > :now and lease_until <= :now + lease_ms) as leader
+          coalesce(ended_at is null and description = (
+            select leader.description from leader
+             where one = 1 and leader.lease_until > :now and leader.lease_until <= :now + leader.lease_ms), false) as leads
      from worker order by id desc limit :limit`,
-  { json: ['report', 'regions'] },
+  { json: ['report', 'regions'], flags: ['died', 'leads'] },
 )
 
 /** The process that does the work that is done once for the whole store, and all workers. */
@@ -302,25 +287,13 @@ export function leading(port: Port): Methods<Leading> {
   return {
     *lead({ id, description }, leaseMs) {
       const taken = yield* port.first(takeLead, { id, description, lease_ms: Math.round(leaseMs) })
-      if (taken) return { leads: true, epoch: taken.epoch, leftMs: taken.left_ms }
+      if (taken) return { leads: true, ...taken }
       const row = yield* port.first(selectLeader)
-      return { leads: false, epoch: row?.epoch ?? 0, leftMs: Math.max(0, row?.left_ms ?? 0) }
+      return { leads: false, epoch: row?.epoch ?? 0, leftMs: row?.leftMs ?? 0 }
     },
 
     *listWorkers(limit) {
-      return (yield* port.all(selectWorkers, { limit })).map((row) => ({
-        worker: row.id,
-        description: row.description,
-        report: row.report,
-        regions: row.regions,
-        joinedAt: row.joined_at,
-        seenAt: row.lease_until - row.lease_ms,
-        leaseUntil: row.lease_until,
-        endedAt: row.ended_at,
-        died: row.ended_at !== null && row.ended_at > row.lease_until,
-        lanes: row.lanes,
-        leads: row.ended_at === null && row.leader === row.description,
-      }))
+      return yield* port.all(selectWorkers, { limit })
     },
 
     *resign({ id }) {
@@ -329,8 +302,9 @@ export function leading(port: Port): Methods<Leading> {
 
     *leader() {
       const row = yield* port.first(selectLeader)
-      if (row === undefined || row.left_ms <= 0) return undefined
-      return { description: row.description, epoch: row.epoch, sinceMs: Math.max(0, row.since_ms) }
+      if (row === undefined || row.leftMs <= 0) return undefined
+      const { leftMs: _leftMs, ...leader } = row
+      return leader
     },
   }
 }
