@@ -79,8 +79,8 @@ const loadOutgoingVariants = postgresStatement(
            ) as m`,
 )
 
-/** Without a message, `due_at` is how long until the next timed row is due. */
-type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly due_at: number })
+/** Without a message, `dueAt` is how long until the next timed row is due. */
+type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly dueAt: number })
 
 function valuesOfReads(reads: readonly DueRead[]): unknown[] {
   return [
@@ -99,7 +99,7 @@ function pagesOf(reads: readonly DueRead[], rows: readonly ReadRow[]): DueRows[]
     const page = pages[row.n - 1] as (typeof pages)[number]
     const read = reads[row.n - 1] as DueRead
     if (row.message === null) {
-      if (page.rows.length < read.limit) page.nextInMs = row.due_at
+      if (page.rows.length < read.limit) page.nextInMs = row.dueAt
       continue
     }
     page.rows.push(toPendingRow(row, read.class))

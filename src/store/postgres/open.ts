@@ -152,7 +152,7 @@ const selectSettings = postgresStatement(
           current_setting('fsync') as fsync,
           current_setting('full_page_writes') as full_page_writes,
           current_setting('autovacuum') = 'on' as autovacuum,
-          (select reset_val from pg_settings where name = 'synchronous_commit') as synchronous_commit`,
+          (select reset_val from pg_settings where name = 'synchronous_commit') as "synchronousCommit"`,
 )
 
 // Superusers have connections of their own.
@@ -172,8 +172,8 @@ const selectTransaction = postgresStatement(
   `with waiting as materialized (
      select pg_blocking_pids(pid) as blockers from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock')
-   select pid, application_name as application, state like 'idle%' as is_idle,
-          floor(extract(epoch from clock_timestamp() - xact_start) * 1000)::bigint as age_ms,
+   select pid, application_name as application, state like 'idle%' as "isIdle",
+          greatest(0, floor(extract(epoch from clock_timestamp() - xact_start) * 1000))::bigint as "ageMs",
           (select count(*) from waiting where pid = any(blockers)) as blocks
      from pg_stat_activity
     where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
@@ -194,17 +194,15 @@ export async function condition({ context, durable, relaxed }: Database): Promis
   const commitMs = context.clock.steady() - begunAt
   const [settings] = await relaxed.run<Settings>(selectSettings)
   const [connections] = await relaxed.run<Connections>(selectConnections)
-  const [transaction] = await relaxed.run<TransactionRow>(selectTransaction)
+  const [transaction] = await relaxed.run<OpenTransaction>(selectTransaction)
   const [deadRows] = await relaxed.run<NonNullable<PostgresCondition['deadRows']>>(selectDeadRows)
-  const { database, bytes, fsync, full_page_writes, autovacuum, synchronous_commit } = settings as Settings
+  const { bytes, fsync, full_page_writes, ...own } = settings as Settings
   const unsafe = Object.entries({ fsync, full_page_writes }).filter(([, value]) => value !== 'on')
   const server: PostgresCondition = {
-    database,
+    ...own,
     unsafe: unsafe.map(([name, value]) => `${name} = ${value}`),
-    synchronousCommit: synchronous_commit,
-    autovacuum,
     connections: nearestLimit(connections as Connections),
-    oldestTransaction: transaction === undefined ? null : toTransaction(transaction),
+    oldestTransaction: transaction ?? null,
     deadRows: deadRows ?? null,
   }
   return { now: await serverNow(relaxed), commitMs, bytes, logBytes: null, disk: null, server }
@@ -220,35 +218,13 @@ function nearestLimit(row: Connections): PostgresCondition['connections'] {
   return limits.filter(({ limit }) => limit > 0).toSorted((a, b) => b.used / b.limit - a.used / a.limit)[0] ?? limits[0]
 }
 
-function toTransaction({ pid, application, is_idle, age_ms, blocks }: TransactionRow): OpenTransaction {
-  return { pid, application, isIdle: is_idle, ageMs: Math.max(0, age_ms), blocks }
-}
-
-interface Settings {
-  readonly database: string
+interface Settings extends Pick<PostgresCondition, 'database' | 'autovacuum' | 'synchronousCommit'> {
   readonly bytes: number
   readonly fsync: string
   readonly full_page_writes: string
-  readonly autovacuum: boolean
-  readonly synchronous_commit: string
 }
 
-interface Connections {
-  readonly server_used: number
-  readonly server_limit: number
-  readonly database_used: number
-  readonly database_limit: number
-  readonly role_used: number
-  readonly role_limit: number
-}
-
-interface TransactionRow {
-  readonly pid: number
-  readonly application: string
-  readonly is_idle: boolean
-  readonly age_ms: number
-  readonly blocks: number
-}
+type Connections = Readonly<Record<`${'server' | 'database' | 'role'}_${'used' | 'limit'}`, number>>
 
 const createMigrationTable = `
   create table if not exists migration (

@@ -9,6 +9,7 @@ import {
   type Published,
   type QueueCursor,
   staleTries,
+  type WaitingCount,
 } from '../publishing.ts'
 import { applications, noRegions, openRegions } from './applications.ts'
 import { type SubscriptionRow, toSubscription } from './endpoint-rows.ts'
@@ -49,17 +50,18 @@ const selectRegions = statement<{ name: string; secret: string }>(
   'select name, secret from region where app = :app',
 )
 
-// Both are ranges of pending's primary key, read in its order.
+// Both are ranges of pending's primary key, read in its order. Without a lane, the endpoint was deleted.
 const place = 'endpoint, class, due_at, message'
+const cursor = 'endpoint, class, due_at as "dueAt", message'
 const behind = `from pending where (${place}) > (:endpoint, :class, :due_at, :message)`
-const selectLast = statement<LastRow>(
+const selectLast = statement<QueueCursor>(
   'last-waiting',
-  `select ${place} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`,
+  `select ${cursor} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`,
 )
-const countPage = statement<CountRow>(
+const countPage = statement<Omit<WaitingCount, 'app'> & { readonly app: number | null }>(
   'count-waiting',
   `select endpoint, class, count(*) as count, sum(case when due <= :now - :late_ms then 1 else 0 end) as late,
-          :now - min(due) as due_ago_ms,
+          :now - min(due) as "dueAgoMs",
           (select app from lane where lane.endpoint = page.endpoint limit 1) as app,
           (select stopped from lane where lane.endpoint = page.endpoint limit 1) as stopped
      from (
@@ -71,32 +73,10 @@ const countPage = statement<CountRow>(
   { flags: ['stopped'] },
 )
 
-interface LastRow {
-  readonly endpoint: number
-  readonly class: Class
-  readonly due_at: EpochMs
-  readonly message: number
-}
-
-interface CountRow {
-  readonly endpoint: number
-  readonly class: Class
-  readonly count: number
-  readonly late: number
-  readonly due_ago_ms: number
-  /** Null without a lane: the endpoint was deleted. */
-  readonly app: number | null
-  readonly stopped: boolean
-}
-
-function toCursor({ due_at: dueAt, ...row }: LastRow): QueueCursor {
-  return { ...row, dueAt }
-}
-
 /** The place in front of all rows; with another endpoint, in front of its queue. */
 const start: QueueCursor = { endpoint: -1, class: 0, dueAt: 0, message: 0 }
 const most = Number.MAX_SAFE_INTEGER
-const end = { endpoint: most, class: 2, due_at: most, message: most }
+const end = { endpoint: most, class: 2, dueAt: most, message: most }
 
 // A range of endpoint_app, and one of the primary key. The management application has the key 0 and is left out.
 const selectOfApp = statement<{ endpoint: number; app: number }>(
@@ -124,9 +104,9 @@ const countFronts = statement<{ endpoint: number; count: number; oldest: EpochMs
 
 const rowPlace = 'class, due_at, message'
 const behindRow = `from pending where endpoint = :endpoint and (${rowPlace}) > (:class, :due_at, :message)`
-const selectEnd = statement<{ class: RowPlace['class']; due_at: EpochMs; message: number }>(
+const selectEnd = statement<RowPlace>(
   'end-of-part',
-  `select ${rowPlace} ${behindRow} order by ${rowPlace} limit 1 offset cast(:limit as bigint) - 1`,
+  `select class, due_at as "dueAt", message ${behindRow} order by ${rowPlace} limit 1 offset cast(:limit as bigint) - 1`,
 )
 const countPart = statement<{ class: Class; count: number; oldest: EpochMs }>(
   'count-part',
@@ -167,14 +147,12 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
         late_ms: lateMs,
         to_endpoint: to.endpoint,
         to_class: to.class,
-        to_due_at: to.due_at,
+        to_due_at: to.dueAt,
         to_message: to.message,
       })
       return {
-        counts: rows.flatMap(({ app, due_ago_ms: dueAgoMs, ...row }) =>
-          app === null ? [] : [{ ...row, app, dueAgoMs }],
-        ),
-        next: endsQueue ? { ...start, endpoint: endpoint + 1 } : ((last && toCursor(last)) ?? null),
+        counts: rows.flatMap(({ app, ...row }) => (app === null ? [] : [{ ...row, app }])),
+        next: endsQueue ? { ...start, endpoint: endpoint + 1 } : (last ?? null),
       }
     },
 
@@ -202,13 +180,13 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       }
       const last = yield* port.relaxed.first(selectEnd, from)
       // Rows may have left the queue since: the part ends at `last`, and the next part counts the rows behind it.
-      const to = last ?? { class: 2, due_at: most, message: most }
-      const values = { ...from, to_class: to.class, to_due_at: to.due_at, to_message: to.message }
+      const to = last ?? end
+      const values = { ...from, to_class: to.class, to_due_at: to.dueAt, to_message: to.message }
       const counted = yield* port.relaxed.all(countPart, values)
       const of = (itsClass: Class) => counted.find((row) => row.class === itsClass)?.count ?? 0
       const oldest = counted.length === 0 ? null : Math.min(...counted.map((row) => row.oldest))
       const waiting = [of(fresh), of(timed), of(replay)] as const
-      return { waiting, oldest, next: last ? { class: last.class, dueAt: last.due_at, message: last.message } : null }
+      return { waiting, oldest, next: last ?? null }
     },
   }
 }

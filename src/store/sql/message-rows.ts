@@ -124,20 +124,12 @@ export function toRetryInMs(retryInMs: number | null): number {
 }
 
 /** A waiting delivery, as the store's clock saw it. */
-export interface PendingColumns {
-  readonly message: number
-  readonly due_at: EpochMs
-  readonly attempts: number
-  readonly prior_attempts: number
-  readonly age_ms: number
-  readonly late_ms: number
-  readonly order_key: number | null
-  readonly retry_in_ms: number | null
-  readonly expires_in_ms: number | null
-  readonly variant: number | null
+export interface PendingColumns extends Omit<PendingRow, 'class' | 'lateMs' | 'retryInMs'> {
+  readonly lateMs: number
+  readonly retryInMs: number | null
 }
 
-/** The values of the same columns, in the order of `pendingColumns`. */
+/** The values of the same columns in their order. */
 export type PendingValues = readonly [
   message: number,
   dueAt: EpochMs,
@@ -151,18 +143,25 @@ export type PendingValues = readonly [
   expiresInMs: number | null,
 ]
 
-/** The columns of `PendingColumns`, from those of `pending` under a name. */
+/** The columns of `PendingColumns` in the order of `PendingValues`, from those of `pending` under a name. */
 export function pendingColumns(pending: string, now: string): string {
-  const names = ['message', 'due_at', 'attempts', 'prior_attempts', 'order_key', 'variant']
-  return `
-    ${names.map((name) => `${pending}.${name}`).join(', ')}, ${now} - ${pending}.since as age_ms,
-    ${now} - ${pending}.due_at as late_ms,
-    ${sqlRetryInMs(`${pending}.held_until`, now)} as retry_in_ms, ${pending}.expires_at - ${now} as expires_in_ms`
+  return columnsOf<PendingColumns>({
+    message: `${pending}.message`,
+    dueAt: `${pending}.due_at`,
+    attempts: `${pending}.attempts`,
+    priorAttempts: `${pending}.prior_attempts`,
+    orderKey: `${pending}.order_key`,
+    variant: `${pending}.variant`,
+    ageMs: `${now} - ${pending}.since`,
+    lateMs: `${now} - ${pending}.due_at`,
+    retryInMs: sqlRetryInMs(`${pending}.held_until`, now),
+    expiresInMs: `${pending}.expires_at - ${now}`,
+  })
 }
 
 export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
-  const { message, due_at: dueAt, attempts, prior_attempts: prior, order_key: orderKey, variant } = row
-  const { age_ms: ageMs, late_ms: lateMs, retry_in_ms: retryInMs, expires_in_ms: expiresInMs } = row
+  const { message, dueAt, attempts, priorAttempts: prior, orderKey, variant } = row
+  const { ageMs, lateMs, retryInMs, expiresInMs } = row
   return pendingRow(rowClass, message, dueAt, attempts, prior, orderKey, variant, ageMs, lateMs, retryInMs, expiresInMs)
 }
 

@@ -1,14 +1,6 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { defaultRegion } from '../../domain/region.ts'
-import {
-  longestPauseMs,
-  statusAfter,
-  type Task,
-  type TaskCursor,
-  type TaskData,
-  type TaskStatus,
-  type TaskWork,
-} from '../../domain/task.ts'
+import { longestPauseMs, statusAfter, type Task, type TaskWork } from '../../domain/task.ts'
 import type { DeliveryKey } from '../messages.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
 import { appendAudit } from './auditing.ts'
@@ -17,21 +9,10 @@ import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
 import { type Dialect, inBothOrders, listStart, type Shape, statement, toJson } from './statement.ts'
 import { eraseSubjects, forgetSamples } from './subjects.ts'
 
-interface TaskRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number | null
-  readonly type: string
-  readonly status: TaskStatus
-  readonly input: TaskWork['input']
-  readonly cursor: TaskCursor | null
-  readonly data: TaskData
-  readonly epoch: number
-  readonly created_at: number
-  readonly updated_at: number
-}
+type TaskRow = Omit<Task, 'work'> & TaskWork & { readonly epoch: number }
 
-const columns = 'key, id, app, type, status, input, cursor, data, epoch, created_at, updated_at'
+const columns =
+  'key, id, app, type, status, input, cursor, data, epoch, created_at as "createdAt", updated_at as "updatedAt"'
 const shape: Shape<TaskRow> = { json: ['input', 'cursor', 'data'] }
 
 const insertTask = statement<TaskRow>(
@@ -203,16 +184,6 @@ function* stillDead(sql: Transaction, letters: readonly DeliveryKey[]): Work<Del
   return letters.length === 0 ? [] : yield* sql.all(lockDead, { letters: keysOf(letters) })
 }
 
-function toTask(row: TaskRow): Task {
-  return {
-    key: row.key,
-    id: row.id,
-    app: row.app,
-    work: { type: row.type, input: row.input } as TaskWork,
-    status: row.status,
-    cursor: row.cursor,
-    data: row.data,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
+function toTask({ type, input, epoch: _epoch, ...row }: TaskRow): Task {
+  return { ...row, work: { type, input } as TaskWork }
 }

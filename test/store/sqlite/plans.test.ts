@@ -127,7 +127,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'waiting deliveries are counted by a range of their primary key',
-    ['select endpoint, class, due_at, message', 'offset'],
+    ['last-waiting'],
     ['SEARCH pending USING PRIMARY KEY ((endpoint,class,due_at,message)>(?,?,?,?))'],
   ],
   [
@@ -194,12 +194,12 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'the head of a queue is a range of its primary key',
-    ['as age_ms', 'class = ?3 and', '(?4, ?5) order by'],
+    ['as "ageMs"', 'class = ?3 and', '(?4, ?5) order by'],
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND (due_at,message)>(?,?))'],
   ],
   [
     'what is due of the timed class is a range of the same key',
-    ['as age_ms', 'class = ?3 and', 'due_at <= ?1'],
+    ['as "ageMs"', 'class = ?3 and', 'due_at <= ?1'],
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND (due_at,message)>(?,?) AND due_at<?)'],
   ],
   [
@@ -273,7 +273,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'the head of a class, due or not, is a range of its primary key',
-    ['as age_ms', 'class = :class order by'],
+    ['as "ageMs"', 'class = :class order by'],
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=?)'],
   ],
   [
