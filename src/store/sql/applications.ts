@@ -299,7 +299,7 @@ function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
 
 /** A region's secret as it is stored. */
 function sealRegion(vault: Vault, secret: string, place: RegionPlace): string {
-  return sealValue(vault, { secret }, sealedPlace(place)) as string
+  return sealValue(vault, { secret }, regionPlace(place)) as string
 }
 
 /** The secret in a stored record; null, and a line in the log, when it does not open. */
@@ -310,7 +310,7 @@ export function openRegion(
   log: ((sentence: string) => void) | undefined,
 ): string | null {
   try {
-    return openValue<{ secret: string }>(vault, stored, sealedPlace(place)).secret
+    return openValue<{ secret: string }>(vault, stored, regionPlace(place)).secret
   } catch (error) {
     if (!(error instanceof SealError)) throw error
     log?.(`nothing can be pseudonymized in the region ${place.name}: ${error.message}`)
@@ -335,7 +335,7 @@ export interface RegionPlace {
 }
 
 /** No endpoint has this key. */
-export function sealedPlace({ app, name }: RegionPlace): SealedPlace {
+export function regionPlace({ app, name }: RegionPlace): SealedPlace {
   return { app, endpoint: 0, field: `region ${name}` }
 }
 

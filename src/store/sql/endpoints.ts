@@ -30,12 +30,12 @@ import {
 } from './endpoint-rows.ts'
 import { writeChangeNotices } from './notices.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Transaction, type Work } from './port.ts'
-import { inBothOrders, listStart, type Shape, statement, toPage } from './statement.ts'
+import { assignments, inBothOrders, listStart, parameters, type Shape, statement, toPage } from './statement.ts'
 
 const insertEndpoint = statement<EndpointRow>(
   'insert-endpoint',
   `insert into endpoint (key, id, app, disabled_reason, ${settableColumns.join(', ')}, created_at, updated_at)
-   values (:key, :id, :app, :disabled_reason, ${settableColumns.map((column) => `:${column}`).join(', ')}, :now, :now)
+   values (:key, :id, :app, :disabled_reason, ${parameters(settableColumns)}, :now, :now)
    on conflict (key) do nothing returning ${unqualified(endpointColumns)}`,
   endpointShape,
 )
@@ -53,7 +53,7 @@ const insertLane = statement(
 const updateEndpointRow = statement<EndpointRow>(
   'update-endpoint',
   ({ greatest }) => `
-    update endpoint set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')},
+    update endpoint set ${assignments(settableColumns)},
            disabled_reason = :disabled_reason, updated_at = ${greatest(':now', 'updated_at + 1')}
      where key = :key
     returning ${unqualified(endpointColumns)}`,

@@ -3,7 +3,16 @@ import { type EventType, isShownTo } from '../../domain/event-type.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import type { EventTypeSummary, EventTypes, NewEventType } from '../configuration.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, statement, toPage, type Values, valuesOf } from './statement.ts'
+import {
+  columnsOf,
+  inBothOrders,
+  parameters,
+  type Shape,
+  statement,
+  toPage,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 
 const settable = {
   description: 'description',
@@ -18,7 +27,7 @@ const insertInto = `(name, ${settableColumns.join(', ')}, created_at, updated_at
 const columns = columnsOf<EventType>({ name: 'name', ...settable, createdAt: 'created_at', updatedAt: 'updated_at' })
 const shape: Shape<EventType> = { json: ['schemas', 'featureFlags'], flags: ['archived', 'deprecated'] }
 
-const values = `values (:name, ${settableColumns.map((column) => `:${column}`).join(', ')}, :now, :now)`
+const values = `values (:name, ${parameters(settableColumns)}, :now, :now)`
 const insertEventType = statement<EventType>(
   'insert-event-type',
   `insert into event_type ${insertInto} ${values} on conflict (name) do nothing returning ${columns}`,

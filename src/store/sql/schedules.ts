@@ -22,9 +22,11 @@ import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '.
 import { lockApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import {
+  assignments,
   columnsOf,
   inBothOrders,
   listStart,
+  parameters,
   type Shape,
   statement,
   toJson,
@@ -67,12 +69,12 @@ const shape: Shape<ScheduleRow> = {
 const insertSchedule = statement<{ key: number; id: string }>(
   'insert-schedule',
   `insert into schedule (key, id, app, ${settableColumns.join(', ')}, created_at, updated_at)
-   values (:key, :id, :app, ${settableColumns.map((column) => `:${column}`).join(', ')}, :at, :at)
+   values (:key, :id, :app, ${parameters(settableColumns)}, :at, :at)
    on conflict (key) do nothing returning key, id`,
 )
 const updateScheduleRow = statement(
   'update-schedule',
-  `update schedule set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
+  `update schedule set ${assignments(settableColumns)}, updated_at = :at
     where key = :key`,
 )
 const selectSchedule = statement<ScheduleRow>('schedule', `select ${columns} from schedule where key = :key`, shape)

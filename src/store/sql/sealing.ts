@@ -1,22 +1,13 @@
-import { sealedFields } from '../../domain/endpoint.ts'
+import { type SealedField, sealedFields } from '../../domain/endpoint.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
-import { type RegionPlace, sealedPlace } from './applications.ts'
+import { regionPlace } from './applications.ts'
 import { signingKeyPlace } from './auditing.ts'
-import { type EndpointRow, type SealedColumn, sealedColumns } from './endpoint-rows.ts'
+import { sealedColumns } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
 import { scheduleHeadersPlace } from './schedules.ts'
 import { type SealedSourceField, sealedSourceFields, sourcePlace } from './sources.ts'
-import { statement, type Value } from './statement.ts'
+import { assignments, parameters, statement, type Value, type Values } from './statement.ts'
 import { subjectKeyPlace } from './subjects.ts'
-
-type SealedRow = Pick<EndpointRow, 'key' | 'app' | SealedColumn>
-type ScheduleRow = { readonly key: number; readonly app: number; readonly headers: unknown }
-type SubjectKeyRow = { readonly app: number; readonly secret: string }
-type SigningKeyRow = { readonly id: string; readonly secret: string }
-type SourceRow = { readonly key: number; readonly app: number } & Readonly<Record<SealedSourceField, unknown>>
-type RegionRow = RegionPlace & { readonly secret: string }
-
-const sealedNames = Object.values(sealedColumns)
 
 const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
 const insertSealingKey = statement(
@@ -24,51 +15,78 @@ const insertSealingKey = statement(
   'insert into sealing_key (id, proof) values (:id, :proof) on conflict (id) do nothing',
 )
 const deleteSealingKey = statement('delete-sealing-key', 'delete from sealing_key where id = :id')
-// Each locks rows, so that a change made meanwhile is not undone.
-const selectSealed = statement<SealedRow>(
-  'sealed-endpoints',
-  ({ forUpdate }) => `
-    select key, app, ${sealedNames.join(', ')} from endpoint where key > :after order by key limit :limit ${forUpdate}`,
-  { sealed: sealedNames },
-)
-const selectRegions = statement<RegionRow>(
-  'sealed-regions',
-  ({ forUpdate }) => `
-    select app, name, secret from region where (app, name) > (:app, :name) order by app, name limit :limit ${forUpdate}`,
-)
-const selectSchedules = statement<ScheduleRow>(
-  'sealed-schedules',
-  ({ forUpdate }) => `
-    select key, app, headers from schedule where key > :after order by key limit :limit ${forUpdate}`,
-  { sealed: ['headers'] },
-)
-const selectSubjectKeys = statement<SubjectKeyRow>(
-  'sealed-subject-keys',
-  ({ forUpdate }) => `
-    select app, secret from subject_key where app > :after order by app limit :limit ${forUpdate}`,
-)
-const updateSubjectKey = statement('reseal-subject-key', 'update subject_key set secret = :secret where app = :app')
-const selectSigningKeys = statement<SigningKeyRow>(
-  'sealed-signing-keys',
-  ({ forUpdate }) => `select id, secret from signing_key order by id ${forUpdate}`,
-)
-const updateSigningKey = statement('reseal-signing-key', 'update signing_key set secret = :secret where id = :id')
-const selectSources = statement<SourceRow>(
-  'sealed-sources',
-  ({ forUpdate }) => `
-    select key, app, ${sealedSourceFields.join(', ')} from source where key > :after order by key limit :limit ${forUpdate}`,
-  { sealed: sealedSourceFields },
-)
-const updateSource = statement(
-  'reseal-source',
-  'update source set settings = :settings, secrets = :secrets, tokens = :tokens where key = :key',
-)
-const updateSchedule = statement('reseal-schedule', 'update schedule set headers = :headers where key = :key')
-const updateSealed = statement(
-  'reseal-endpoint',
-  `update endpoint set ${sealedNames.map((column) => `${column} = :${column}`).join(', ')} where key = :key`,
-)
-const updateRegion = statement('reseal-region', 'update region set secret = :secret where app = :app and name = :name')
+
+/** The columns by which tables know their rows, and sealed records by the names of their columns. */
+type SealedRow = Readonly<Record<'key' | 'app', number> & Record<'id' | 'name', string> & Record<string, unknown>>
+
+/** A table with sealed records. */
+interface SealedTable {
+  readonly name: string
+  /** The columns of its primary key, each with a value in front of all rows. */
+  readonly start: Values
+  /** The columns that hold records. */
+  readonly columns: readonly string[]
+  /** Whether the columns are JSON, which may hold a value that was never sealed, and null. Otherwise they are text. */
+  readonly isJson: boolean
+  placeOf(row: SealedRow, column: string): SealedPlace
+}
+
+const fieldOf = new Map<string, SealedField>(sealedFields.map((field) => [sealedColumns[field], field]))
+const tables: readonly SealedTable[] = [
+  {
+    name: 'endpoint',
+    start: { key: -1 },
+    columns: Object.values(sealedColumns),
+    isJson: true,
+    placeOf: ({ app, key }, column) => ({ app, endpoint: key, field: fieldOf.get(column) as SealedField }),
+  },
+  { name: 'region', start: { app: -1, name: '' }, columns: ['secret'], isJson: false, placeOf: regionPlace },
+  { name: 'schedule', start: { key: -1 }, columns: ['headers'], isJson: true, placeOf: scheduleHeadersPlace },
+  {
+    name: 'subject_key',
+    start: { app: -1 },
+    columns: ['secret'],
+    isJson: false,
+    placeOf: ({ app }) => subjectKeyPlace(app),
+  },
+  {
+    name: 'signing_key',
+    start: { id: '' },
+    columns: ['secret'],
+    isJson: false,
+    placeOf: ({ id }) => signingKeyPlace(id),
+  },
+  {
+    name: 'source',
+    start: { key: -1 },
+    columns: sealedSourceFields,
+    isJson: true,
+    placeOf: (row, column) => sourcePlace(row, column as SealedSourceField),
+  },
+]
+const sealedTables = tables.map(withStatements)
+
+function withStatements(table: SealedTable) {
+  const { name, start, columns, isJson } = table
+  const key = Object.keys(start)
+  // The place of a record that is known by the key of its row also has its application.
+  const named = 'key' in start ? [...key, 'app'] : key
+  return {
+    ...table,
+    // Locks the rows, so that a change made meanwhile is not undone.
+    select: statement<SealedRow>(
+      `sealed-${name}`,
+      ({ forUpdate }) => `
+        select ${[...named, ...columns].join(', ')} from ${name}
+         where (${key.join(', ')}) > (${parameters(key)}) order by ${key.join(', ')} limit :limit ${forUpdate}`,
+      isJson ? { sealed: columns } : {},
+    ),
+    update: statement(
+      `reseal-${name}`,
+      `update ${name} set ${assignments(columns)} where (${key.join(', ')}) = (${parameters(key)})`,
+    ),
+  }
+}
 
 /**
  * Checks that the vault has the keys of this store, and answers whether all sealed records are under its first key.
@@ -89,116 +107,30 @@ export function* sealAll(port: Port): Work<void> {
   const { id, proof } = proofOf(vault)
   // Recorded before anything is sealed with it.
   yield* port.all(insertSealingKey, { id, proof })
-  yield* sealEndpoints(port, resealer)
-  yield* sealRegions(port, resealer)
-  yield* sealSchedules(port, resealer)
-  yield* sealSubjectKeys(port, resealer)
-  yield* sealSigningKeys(port, resealer)
-  yield* sealSources(port, resealer)
+  for (const table of sealedTables) yield* sealTable(port, table, resealer)
   // Nothing is sealed with these any more, and no process that has them writes.
   for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.all(deleteSealingKey, { id: key.id })
 }
 
-function* sealEndpoints(port: Port, resealer: Resealer): Work<void> {
-  let after = -1
+function* sealTable(port: Port, table: (typeof sealedTables)[number], resealer: Resealer): Work<void> {
+  const { start, columns, isJson, placeOf, select, update } = table
+  let after: Values = start
   for (let full = true; full; ) {
     full = yield* port.transaction(function* (sql) {
-      const rows = yield* sql.all(selectSealed, { after, limit: sealingChunk })
+      const rows = yield* sql.all(select, { ...after, limit: sealingChunk })
       for (const row of rows) {
-        const resealed = sealedFields.map((field) => {
-          const stored = row[sealedColumns[field]]
-          const place = { app: row.app, endpoint: row.key, field }
-          return {
-            column: sealedColumns[field],
-            stored,
-            next: stored === null ? undefined : resealer.reseal(stored, place),
-          }
+        after = Object.fromEntries(Object.keys(start).map((name) => [name, row[name] as Value]))
+        const resealed = columns.map((column) => resealer.reseal(row[column], placeOf(row, column)))
+        if (resealed.every((sealed) => sealed === undefined)) continue
+        const values = columns.map((column, i): [string, Value] => {
+          const value = resealed[i] ?? row[column]
+          return [column, isJson && value !== null ? { sealed: value } : (value as string | null)]
         })
-        if (resealed.some(({ next }) => next !== undefined)) {
-          const values = resealed.map(({ column, stored, next }): [string, Value] => {
-            return [column, stored === null ? null : { sealed: next ?? stored }]
-          })
-          yield* sql.all(updateSealed, { key: row.key, ...Object.fromEntries(values) })
-        }
-        after = row.key
+        yield* sql.all(update, { ...after, ...Object.fromEntries(values) })
       }
       return rows.length === sealingChunk
     })
   }
-}
-
-function* sealRegions(port: Port, resealer: Resealer): Work<void> {
-  let after: RegionPlace = { app: -1, name: '' }
-  for (let full = true; full; ) {
-    full = yield* port.transaction(function* (sql) {
-      const { app, name } = after
-      const rows = yield* sql.all(selectRegions, { app, name, limit: sealingChunk })
-      for (const row of rows) {
-        const secret = resealer.reseal(row.secret, sealedPlace(row))
-        if (secret) yield* sql.all(updateRegion, { app: row.app, name: row.name, secret })
-        after = row
-      }
-      return rows.length === sealingChunk
-    })
-  }
-}
-
-function* sealSchedules(port: Port, resealer: Resealer): Work<void> {
-  let after = -1
-  for (let full = true; full; ) {
-    full = yield* port.transaction(function* (sql) {
-      const rows = yield* sql.all(selectSchedules, { after, limit: sealingChunk })
-      for (const row of rows) {
-        const headers = row.headers === null ? undefined : resealer.reseal(row.headers, scheduleHeadersPlace(row))
-        if (headers) yield* sql.all(updateSchedule, { key: row.key, headers: { sealed: headers } })
-        after = row.key
-      }
-      return rows.length === sealingChunk
-    })
-  }
-}
-
-function* sealSubjectKeys(port: Port, resealer: Resealer): Work<void> {
-  let after = -1
-  for (let full = true; full; ) {
-    full = yield* port.transaction(function* (sql) {
-      const rows = yield* sql.all(selectSubjectKeys, { after, limit: sealingChunk })
-      for (const { app, secret: stored } of rows) {
-        const secret = resealer.reseal(stored, subjectKeyPlace(app))
-        if (secret) yield* sql.all(updateSubjectKey, { app, secret })
-        after = app
-      }
-      return rows.length === sealingChunk
-    })
-  }
-}
-
-function* sealSources(port: Port, resealer: Resealer): Work<void> {
-  let after = -1
-  for (let full = true; full; ) {
-    full = yield* port.transaction(function* (sql) {
-      const rows = yield* sql.all(selectSources, { after, limit: sealingChunk })
-      for (const row of rows) {
-        const resealed = sealedSourceFields.map((field) => resealer.reseal(row[field], sourcePlace(row, field)))
-        if (resealed.some((sealed) => sealed !== undefined)) {
-          const values = sealedSourceFields.map((field, i) => [field, { sealed: resealed[i] ?? row[field] }])
-          yield* sql.all(updateSource, { key: row.key, ...Object.fromEntries(values) })
-        }
-        after = row.key
-      }
-      return rows.length === sealingChunk
-    })
-  }
-}
-
-/** There is one, unless an operator removed the encryption key that an earlier one was sealed with. */
-function* sealSigningKeys(port: Port, resealer: Resealer): Work<void> {
-  yield* port.transaction(function* (sql) {
-    for (const { id, secret: stored } of yield* sql.all(selectSigningKeys)) {
-      const secret = resealer.reseal(stored, signingKeyPlace(id))
-      if (secret) yield* sql.all(updateSigningKey, { id, secret })
-    }
-  })
 }
 
 /** Rows per transaction when all records are sealed under another key. */
@@ -251,13 +183,13 @@ class Resealer {
   }
 
   /**
-   * The stored value under the sealing key; undefined when it stays as it is. A damaged record stays, with a line in the
+   * The stored value under the sealing key; undefined when it stays as it is, as null does. A damaged record stays, with a line in the
    * log: one bad record does not keep the store closed. Throws `SealError` when a key of this store is missing.
    */
   reseal(stored: unknown, place: SealedPlace): string | undefined {
     const vault = this.#vault
     const by = sealedWith(stored)
-    if (by === vault.sealsWith) return undefined
+    if (stored === null || by === vault.sealsWith) return undefined
     // Written before Sluice sealed. An empty value is never sealed.
     if (typeof stored === 'object') {
       return Object.keys(stored as object).length === 0 ? undefined : vault.seal(JSON.stringify(stored), place)

@@ -15,9 +15,11 @@ import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '.
 import { lockApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
 import {
+  assignments,
   columnsOf,
   inBothOrders,
   listStart,
+  parameters,
   type Shape,
   statement,
   toJson,
@@ -57,12 +59,12 @@ const shape: Shape<SourceRow> = {
 const insertSource = statement<Identity & { at: EpochMs }>(
   'insert-source',
   `insert into source (key, id, app, ${settableColumns.join(', ')}, created_at, updated_at)
-   values (:key, :id, :app, ${settableColumns.map((column) => `:${column}`).join(', ')}, :at, :at)
+   values (:key, :id, :app, ${parameters(settableColumns)}, :at, :at)
    on conflict (key) do nothing returning key, id, created_at as at`,
 )
 const updateSourceRow = statement(
   'update-source',
-  `update source set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
+  `update source set ${assignments(settableColumns)}, updated_at = :at
     where key = :key`,
 )
 const selectSource = statement<SourceRow>('source', `select ${columns} from source where key = :key`, shape)

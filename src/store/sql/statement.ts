@@ -105,6 +105,16 @@ export function toJson(value: unknown): string | null {
   return value === null ? null : JSON.stringify(value)
 }
 
+/** `:column` for each of these columns. */
+export function parameters(columns: readonly string[]): string {
+  return columns.map((column) => `:${column}`).join(', ')
+}
+
+/** `column = :column` for each of these columns. */
+export function assignments(columns: readonly string[]): string {
+  return columns.map((column) => `${column} = :${column}`).join(', ')
+}
+
 /** A list of columns whose rows have the fields of `Row`: `created_at as "createdAt"`. */
 export function columnsOf<Row>(columns: Readonly<Record<keyof Row & string, string>>): string {
   const list = Object.entries<string>(columns)

@@ -157,7 +157,6 @@ const readsWhole = new Set([
   'counts',
   'sealing-keys',
   'signing-keys',
-  'sealed-signing-keys',
   'insert-signing-key',
   'any-dead-file',
   'any-message',
