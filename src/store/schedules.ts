@@ -1,4 +1,3 @@
-import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { defined } from '../domain/field.ts'
 import type { Regions } from '../domain/region.ts'
@@ -91,10 +90,6 @@ export type Advanced = Published | { readonly state: 'moved' } | { readonly stat
 
 /** How many schedules an application may have by default, so that none of them waits for the others. */
 export const schedulesPerApp = 1000
-
-export function tooManySchedules(atMost: number): AppError {
-  return quotaExceeded('An application', atMost, 'schedules', 'maxSchedulesPerApp')
-}
 
 /** Where a schedule stands after a step. `message` is the one that was published. */
 export function advanced(

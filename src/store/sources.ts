@@ -1,4 +1,3 @@
-import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { defined } from '../domain/field.ts'
 import type { ArrivalSample, ArrivalSums, Source } from '../domain/source.ts'
@@ -71,10 +70,6 @@ export interface RefusingSource extends ArrivalSums {
   readonly provider: string
   /** Its application's id. */
   readonly appId: string
-}
-
-export function tooManySources(atMost: number): AppError {
-  return quotaExceeded('An application', atMost, 'sources', 'maxSourcesPerApp')
 }
 
 /** The source with the given fields changed. Settings, secrets and tokens that are all set replace their damaged record. */

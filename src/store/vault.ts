@@ -98,18 +98,18 @@ export function openValue<T>(vault: Vault, stored: unknown, place: SealedPlace):
   return typeof stored === 'string' ? JSON.parse(vault.open(stored, place)) : (stored as T)
 }
 
-/** The secret that an endpoint signs with from now on; null, and a line in the log, when none opens. */
-export function newestSecret(
-  endpoint: string,
-  open: () => readonly { readonly secret: string }[],
+/** The answer of `open`; undefined, and a line in the log that begins with `effect`, when a record does not open. */
+export function unlessDamaged<T>(
+  open: () => T,
   log: ((sentence: string) => void) | undefined,
-): string | null {
+  effect: string,
+): T | undefined {
   try {
-    return open()[0]?.secret ?? null
+    return open()
   } catch (error) {
     if (!(error instanceof SealError)) throw error
-    log?.(`nothing can be signed for ${endpoint}: ${error.message}`)
-    return null
+    log?.(`${effect}: ${error.message}`)
+    return undefined
   }
 }
 

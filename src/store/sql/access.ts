@@ -1,7 +1,7 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
-import { insertNew, type Methods, type Port } from './port.ts'
-import { inBothOrders, listStart, type Shape, statement, toJson, toPage } from './statement.ts'
+import { insertNew, type Methods, type Port, readPage } from './port.ts'
+import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 /** Columns of the application that a row belongs to. */
 interface AppColumns {
@@ -143,10 +143,7 @@ export function access(port: Port): Methods<Keys> {
       return (yield* port.first(selectAnyApiKey, { hash })) !== undefined
     },
 
-    *listApiKeys({ limit, order, after }) {
-      const rows = yield* port.all(selectApiKeys[order], { after: after ?? listStart(order), limit: limit + 1 })
-      return toPage(rows.map(toApiKey), limit)
-    },
+    listApiKeys: (page) => readPage(port, selectApiKeys, {}, page, toApiKey),
 
     *revokeApiKey(id) {
       const key = decodeKey('key', id)

@@ -1,4 +1,4 @@
-import { AppError, noSuch } from '../../domain/app-error.ts'
+import { AppError, noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { changedSettings } from '../../domain/application-fields.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { defined, isSame } from '../../domain/field.ts'
@@ -7,9 +7,9 @@ import { regionOf } from '../../domain/region.ts'
 import type { AppRef } from '../access.ts'
 import type { Applications, PortalLook, Region } from '../configuration.ts'
 import type { StoreContext } from '../store.ts'
-import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
-import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, inBothOrders, listStart, type Shape, statement, toJson, toPage } from './statement.ts'
+import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
+import { conflictOnUid, insertNew, type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
+import { columnsOf, inBothOrders, type Shape, type Statement, statement, toJson, toPage } from './statement.ts'
 import { followPointers } from './subjects.ts'
 
 const columns = columnsOf<Application>({
@@ -106,11 +106,21 @@ const selectLocked = statement(
 )
 
 /**
- * Locks an application, before its things of a kind are counted: counted in one statement with the lock, those that another
- * transaction adds while this one waits would be missed. Throws AppError `not_found` when the application is deleted.
+ * Locks an application and then counts its things of a kind: counted in one statement with the lock, those that another
+ * transaction adds while this one waits would be missed. Throws AppError `not_found` when the application is deleted, and
+ * `quota_exceeded` when it has `atMost` already.
  */
-export function* lockApplication(sql: Sql, app: number): Work<void> {
+export function* lockForOneMore(
+  sql: Sql,
+  app: number,
+  count: Statement<{ count: number }>,
+  atMost: number,
+  things: string,
+  setting: string,
+): Work<void> {
   if ((yield* sql.first(selectLocked, { app })) === undefined) throw yield* noApplication(sql, app)
+  const counted = yield* sql.first(count, { app })
+  if ((counted?.count ?? 0) >= atMost) throw quotaExceeded('An application', atMost, things, setting)
 }
 
 const insertRegion = statement<Region>(
@@ -190,10 +200,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
       return new Map(rows.map((row) => [row.key, row]))
     },
 
-    *listApplications({ limit, order, after }) {
-      const rows = yield* port.all(selectApplications[order], { after: after ?? listStart(order), limit: limit + 1 })
-      return toPage(rows, limit)
-    },
+    listApplications: (page) => readPage(port, selectApplications, {}, page, (row) => row),
 
     *updateApplication(key, change) {
       return yield* conflictOnUid(port, change, () =>
@@ -309,13 +316,8 @@ export function openRegion(
   place: RegionPlace,
   log: ((sentence: string) => void) | undefined,
 ): string | null {
-  try {
-    return openValue<{ secret: string }>(vault, stored, regionPlace(place)).secret
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error
-    log?.(`nothing can be pseudonymized in the region ${place.name}: ${error.message}`)
-    return null
-  }
+  const open = () => openValue<{ secret: string }>(vault, stored, regionPlace(place)).secret
+  return unlessDamaged(open, log, `nothing can be pseudonymized in the region ${place.name}`) ?? null
 }
 
 /** The secrets of an application's regions, by name. */

@@ -12,8 +12,8 @@ import {
 } from '../auditing.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
-import type { Methods, Port, Sql, Work } from './port.ts'
-import { columnsOf, inBothOrders, listStart, statement, toPage, valuesOf } from './statement.ts'
+import { type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
+import { columnsOf, inBothOrders, statement, valuesOf } from './statement.ts'
 
 const columns = 'n, id, at, actor, ip, action, app, target, before, after, hash'
 
@@ -36,7 +36,7 @@ const selectAudit = inBothOrders<AuditRow>(
   'audit',
   (beyond, direction) => `
     select ${columns} from audit
-     where n ${beyond} :start
+     where n ${beyond} :after
        and (cast(:actor as text) is null or actor = :actor) and (cast(:action as text) is null or action = :action)
        and (cast(:app as text) is null or app = :app)
        and (cast(:since as bigint) is null or at > :since) and (cast(:until as bigint) is null or at < :until)
@@ -81,12 +81,8 @@ export function auditing(port: Port): Methods<Auditing> {
       return yield* port.transaction((sql) => appendAudit(sql, port.context, entry))
     },
 
-    *listAudit({ limit, order, after }, { actor, action, app, since, until }) {
-      const start = after ?? listStart(order)
-      const filters = { actor, action, app, since, until }
-      const rows = yield* port.all(selectAudit[order], { ...filters, start, limit: limit + 1 })
-      return toPage(rows, limit)
-    },
+    listAudit: (page, { actor, action, app, since, until }) =>
+      readPage(port, selectAudit, { actor, action, app, since, until }, page, (row) => row),
 
     *auditCheckpoints() {
       return yield* port.all(selectCheckpoints)

@@ -7,7 +7,7 @@ import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
 import type { NewEndpoint } from '../configuration.ts'
 import type { StoreContext } from '../store.ts'
-import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
+import { openValue, SealError, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { openRegion } from './applications.ts'
 import { type Shape, toJson, type Value } from './statement.ts'
 
@@ -158,8 +158,10 @@ export function toSubscription(
   if (row.flow === null) return subscription
   const flow = toFlow(row.flow)
   const place = { app, endpoint: row.key, field: 'secrets' }
-  const open = () => openValue<readonly Secret[]>(vault, row.secrets ?? [], place)
-  const secret = flow.signature === 'stored' ? newestSecret(row.id, open, log) : null
+  // The newest one, which signs from now on.
+  const open = () => openValue<readonly Secret[]>(vault, row.secrets ?? [], place)[0]?.secret
+  const isSigned = flow.signature === 'stored'
+  const secret = isSigned ? (unlessDamaged(open, log, `nothing can be signed for ${row.id}`) ?? null) : null
   const regionSecret = regions.get(flow.region ?? '') ?? null
   return { ...subscription, treatment: { id: row.id, flow, disabled: row.disabled, secret, regionSecret } }
 }

@@ -29,8 +29,17 @@ import {
   toSendable,
 } from './endpoint-rows.ts'
 import { writeChangeNotices } from './notices.ts'
-import { conflictOnUid, insertNew, type Methods, type Port, type Transaction, type Work } from './port.ts'
-import { assignments, inBothOrders, listStart, parameters, type Shape, statement, toPage } from './statement.ts'
+import {
+  conflictOnUid,
+  findNamed,
+  insertNew,
+  type Methods,
+  type Port,
+  readPage,
+  type Transaction,
+  type Work,
+} from './port.ts'
+import { assignments, inBothOrders, parameters, type Shape, statement } from './statement.ts'
 
 const insertEndpoint = statement<EndpointRow>(
   'insert-endpoint',
@@ -199,17 +208,11 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
     },
 
     *findEndpoint(app, ref) {
-      const key = decodeKey('ep', ref)
-      const named = key === undefined ? undefined : yield* port.first(selectEndpoint, { key })
-      const isNamed = named?.id === ref && named.app === app
-      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      const row = yield* findNamed(port, selectEndpoint, selectByUid, decodeKey('ep', ref), app, ref)
       return row && opened(row)
     },
 
-    *listEndpoints(app, { limit, order, after }) {
-      const values = { app, after: after ?? listStart(order), limit: limit + 1 }
-      return toPage((yield* port.all(selectEndpoints[order], values)).map(opened), limit)
-    },
+    listEndpoints: (app, page) => readPage(port, selectEndpoints, { app }, page, opened),
 
     *firstEndpoints(apps) {
       return apps.length === 0 ? [] : yield* port.all(selectFirst, { asked: apps.map((app) => ({ app })) })
@@ -219,14 +222,10 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
       return yield* port.all(selectBriefs, { app, after, limit })
     },
 
-    *nameEndpoints(app, { limit, order, after }) {
-      const values = { after: after ?? listStart(order), limit: limit + 1 }
-      const rows =
-        app === null
-          ? yield* port.all(selectNames[order], values)
-          : yield* port.all(selectNamesOfApp[order], { ...values, app })
-      return toPage(rows, limit)
-    },
+    nameEndpoints: (app, page) =>
+      app === null
+        ? readPage(port, selectNames, {}, page, (row) => row)
+        : readPage(port, selectNamesOfApp, { app }, page, (row) => row),
 
     *updateEndpoint(app, key, change) {
       const named = { uid: null as string | null }

@@ -3,6 +3,7 @@ import { bumpVersion } from './applications.ts'
 import { removeHistory } from './history.ts'
 import { writeChangeNotices } from './notices.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
+import { deleteSourcesOf } from './sources.ts'
 import { statement } from './statement.ts'
 
 const deleteApplicationRow = statement(
@@ -13,23 +14,9 @@ const deleteApplicationRow = statement(
     returning key`,
 )
 // Schedules go at once: a schedule that is due would publish into a deleted application. There are a thousand at most.
-const deleteSchedules = statement('delete-schedules', 'delete from schedule where app = :app')
-// Sources go at once, too, so that nothing arrives any more.
-const deleteSourceRows = statement<{ key: number }>(
-  'delete-sources',
-  'delete from source where app = :app returning key',
+const deletesOfApp = ['schedule', 'region', 'portal_look', 'subject_key'].map((table) =>
+  statement(`delete-${table}-of-app`, `delete from ${table} where app = :app`),
 )
-const deleteArrivals = statement(
-  'delete-arrivals-of-sources',
-  ({ among }) => `delete from source_arrivals where ${among('source', ':sources', 'bigint')}`,
-)
-const deleteSamples = statement(
-  'delete-samples-of-sources',
-  ({ among }) => `delete from source_sample where ${among('source', ':sources', 'bigint')}`,
-)
-const deleteRegions = statement('delete-regions', 'delete from region where app = :app')
-const deleteSubjectKey = statement('delete-subject-key', 'delete from subject_key where app = :app')
-const deleteLook = statement('delete-portal-look', 'delete from portal_look where app = :app')
 const selectEndpoint = statement(
   'endpoint-exists',
   'select key from endpoint where key = :endpoint and app = :app and deleted_at is null',
@@ -158,13 +145,8 @@ export function removals(port: Port): Methods<Removals> {
       return yield* port.transaction(function* (sql) {
         if ((yield* sql.first(deleteApplicationRow, { app })) === undefined) return false
         yield* sql.all(insertRemovals, { removed: [{ key: app }], kind: 'application' })
-        yield* sql.all(deleteSchedules, { app })
-        const sources = (yield* sql.all(deleteSourceRows, { app })).map(({ key }) => key)
-        yield* sql.all(deleteArrivals, { sources })
-        yield* sql.all(deleteSamples, { sources })
-        yield* sql.all(deleteRegions, { app })
-        yield* sql.all(deleteLook, { app })
-        yield* sql.all(deleteSubjectKey, { app })
+        for (const each of deletesOfApp) yield* sql.all(each, { app })
+        yield* deleteSourcesOf(sql, app)
         yield* removeSome(sql, app, 0)
         return true
       })

@@ -15,22 +15,19 @@ import {
   type ScheduleStep,
   type Schedules,
   schedulesPerApp,
-  tooManySchedules,
 } from '../schedules.ts'
 import type { StoreContext } from '../store.ts'
-import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
-import { lockApplication } from './applications.ts'
-import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
+import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
+import { lockForOneMore } from './applications.ts'
+import { conflictOnUid, findNamed, insertNew, type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
 import {
   assignments,
   columnsOf,
   inBothOrders,
-  listStart,
   parameters,
   type Shape,
   statement,
   toJson,
-  toPage,
   type Values,
   valuesOf,
 } from './statement.ts'
@@ -177,9 +174,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     *createSchedule(app, input, atMost = schedulesPerApp) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          yield* lockApplication(sql, app)
-          const counted = yield* sql.first(countSchedules, { app })
-          if ((counted?.count ?? 0) >= atMost) throw tooManySchedules(atMost)
+          yield* lockForOneMore(sql, app, countSchedules, atMost, 'schedules', 'maxSchedulesPerApp')
           const schedule = newSchedule(input, yield* sql.now())
           const valuesFor = ({ key }: Identity) => {
             return { ...settableValues({ ...schedule, app, key }, vault), app, at: schedule.createdAt }
@@ -190,21 +185,14 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     },
 
     *findSchedule(app, ref) {
-      const key = decodeKey('sch', ref)
-      const named = key === undefined ? undefined : yield* port.first(selectSchedule, { key })
-      const isNamed = named?.id === ref && named.app === app
-      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      const row = yield* findNamed(port, selectSchedule, selectByUid, decodeKey('sch', ref), app, ref)
       return row && opened(row)
     },
 
-    *listSchedules(app, { limit, order, after }) {
-      const values = { after: after ?? listStart(order), limit: limit + 1 }
-      const rows =
-        app === null
-          ? yield* port.all(selectAllSchedules[order], values)
-          : yield* port.all(selectSchedules[order], { ...values, app })
-      return toPage(rows.map(opened), limit)
-    },
+    listSchedules: (app, page) =>
+      app === null
+        ? readPage(port, selectAllSchedules, {}, page, opened)
+        : readPage(port, selectSchedules, { app }, page, opened),
 
     *updateSchedule(app, key, change) {
       return yield* conflictOnUid(port, change, () =>
@@ -282,13 +270,9 @@ function settableValues(schedule: Sealable, vault: Vault, stored?: Pick<Schedule
 
 /** The schedule of a row. Headers that do not open read as none; the log has a line, and the schedule is damaged. */
 function toSchedule<Row extends ScheduleRow>(row: Row, vault: Vault, log: StoreContext['log']) {
-  try {
-    return { ...row, headers: openValue<Schedule['headers']>(vault, row.headers, scheduleHeadersPlace(row)) }
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error
-    log?.(`nothing can be published by ${row.id}: ${error.message}`)
-    return { ...row, headers: null, damaged: true as const }
-  }
+  const open = () => openValue<Schedule['headers']>(vault, row.headers, scheduleHeadersPlace(row))
+  const headers = unlessDamaged(open, log, `nothing can be published by ${row.id}`)
+  return headers === undefined ? { ...row, headers: null, damaged: true as const } : { ...row, headers }
 }
 
 /** The place of a schedule's headers. Its key is no endpoint's, and neither is the name of the field. */

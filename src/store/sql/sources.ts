@@ -2,28 +2,19 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { isSame } from '../../domain/field.ts'
 import { decodeKey, type Identity } from '../../domain/ids.ts'
 import { type ArrivalSample, type ArrivalSums, type Source, sourcesPerApp } from '../../domain/source.ts'
-import {
-  type ArrivingSource,
-  changedSource,
-  type NewSource,
-  type RefusingSource,
-  type Sources,
-  tooManySources,
-} from '../sources.ts'
+import { type ArrivingSource, changedSource, type NewSource, type RefusingSource, type Sources } from '../sources.ts'
 import type { StoreContext } from '../store.ts'
-import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
-import { lockApplication } from './applications.ts'
-import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
+import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
+import { lockForOneMore } from './applications.ts'
+import { conflictOnUid, findNamed, insertNew, type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
 import {
   assignments,
   columnsOf,
   inBothOrders,
-  listStart,
   parameters,
   type Shape,
   statement,
   toJson,
-  toPage,
   type Values,
   valuesOf,
 } from './statement.ts'
@@ -109,8 +100,22 @@ const countSources = statement<{ count: number }>(
   'select count(*) as count from source where app = :app',
 )
 const deleteRow = statement('delete-source', 'delete from source where app = :app and key = :key returning key')
-const deleteSums = statement('delete-source-arrivals', 'delete from source_arrivals where source = :key')
-const deleteSamples = statement('delete-source-samples', 'delete from source_sample where source = :key')
+const deleteRowsOf = (table: string) =>
+  statement(
+    `delete-${table}-of`,
+    ({ among }) => `delete from ${table} where ${among('source', ':sources', 'bigint')} returning source`,
+  )
+const deleteSums = deleteRowsOf('source_arrivals')
+const deleteSamples = deleteRowsOf('source_sample')
+const selectSourcesOf = statement<{ key: number }>(
+  'sources-to-forget',
+  'select key from source where app = :app order by key',
+)
+// Sources of a deleted application go at once, so that nothing arrives any more.
+const deleteRowsOfApp = statement<{ key: number }>(
+  'delete-sources',
+  'delete from source where app = :app returning key',
+)
 
 // A source that was deleted meanwhile gets no row.
 const [accepted, refused, inRow] = ['accepted', 'refused', 'in_row'].map((name) => `cast(:${name} as bigint)`)
@@ -198,9 +203,7 @@ export function sources(port: Port): Methods<Sources> {
     *createSource(app, input, tokenOf, atMost = sourcesPerApp) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          yield* lockApplication(sql, app)
-          const counted = yield* sql.first(countSources, { app })
-          if ((counted?.count ?? 0) >= atMost) throw tooManySources(atMost)
+          yield* lockForOneMore(sql, app, countSources, atMost, 'sources', 'maxSourcesPerApp')
           const at = yield* sql.now()
           const times = { createdAt: at, updatedAt: at }
           const made = { ingestType: null, ownsApp: false, ...input, app, ...times }
@@ -217,10 +220,7 @@ export function sources(port: Port): Methods<Sources> {
     },
 
     *findSource(app, ref) {
-      const key = decodeKey('src', ref)
-      const named = key === undefined ? undefined : yield* port.first(selectSource, { key })
-      const isNamed = named?.id === ref && named.app === app
-      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      const row = yield* findNamed(port, selectSource, selectByUid, decodeKey('src', ref), app, ref)
       return row && opened(row)
     },
 
@@ -233,14 +233,10 @@ export function sources(port: Port): Methods<Sources> {
       return (yield* port.all(selectNamed, { uid })).map(opened)
     },
 
-    *listSources(app, { limit, order, after }) {
-      const values = { after: after ?? listStart(order), limit: limit + 1 }
-      const rows =
-        app === null
-          ? yield* port.all(selectAllSources[order], values)
-          : yield* port.all(selectSources[order], { ...values, app })
-      return toPage(rows.map(opened), limit)
-    },
+    listSources: (app, page) =>
+      app === null
+        ? readPage(port, selectAllSources, {}, page, opened)
+        : readPage(port, selectSources, { app }, page, opened),
 
     *updateSource(app, key, change) {
       const named = { uid: null as string | null }
@@ -265,8 +261,7 @@ export function sources(port: Port): Methods<Sources> {
     *deleteSource(app, key) {
       return yield* port.transaction(function* (sql) {
         if ((yield* sql.first(deleteRow, { app, key })) === undefined) return false
-        yield* sql.all(deleteSums, { key })
-        yield* sql.all(deleteSamples, { key })
+        yield* deleteArrivals(sql, [key])
         return true
       })
     },
@@ -309,6 +304,29 @@ export function sources(port: Port): Methods<Sources> {
   }
 }
 
+function* deleteArrivals(sql: Sql, sources: readonly number[]): Work<void> {
+  yield* sql.all(deleteSums, { sources })
+  yield* sql.all(deleteSamples, { sources })
+}
+
+/** Deletes the sources of an application and what arrived at them. */
+export function* deleteSourcesOf(sql: Sql, app: number): Work<void> {
+  const rows = yield* sql.all(deleteRowsOfApp, { app })
+  yield* deleteArrivals(
+    sql,
+    rows.map(({ key }) => key),
+  )
+}
+
+/**
+ * Deletes the samples of refused arrivals at the application's sources; answers how many. Refused arrivals are not indexed,
+ * and may name any person. There are a few per source.
+ */
+export function* forgetSamples(sql: Sql, app: number): Work<number> {
+  const sources = (yield* sql.all(selectSourcesOf, { app })).map(({ key }) => key)
+  return sources.length === 0 ? 0 : (yield* sql.all(deleteSamples, { sources })).length
+}
+
 type Sealable = Omit<Source, 'id'>
 
 /** The values of the settable columns. Damaged records that are not replaced stay as they are `stored`. */
@@ -323,15 +341,11 @@ function settableValues(source: Sealable, vault: Vault, stored?: Pick<SourceRow,
 
 /** The source of a row. Secrets that do not open read as none; the log has a line, and the source is damaged. */
 function toSource<Row extends SourceRow>(row: Row, vault: Vault, log: StoreContext['log']) {
-  try {
-    const open = <T>(field: SealedSourceField) => openValue<T>(vault, row[field], sourcePlace(row, field))
-    const settings = open<Source['settings']>('settings')
-    return { ...row, settings, secrets: open<Source['secrets']>('secrets'), tokens: open<Source['tokens']>('tokens') }
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error
-    log?.(`nothing can arrive at ${row.id}: ${error.message}`)
-    return { ...row, settings: {}, secrets: [], tokens: [], damaged: true as const }
-  }
+  const open = <Field extends SealedSourceField>(field: Field) =>
+    openValue<Source[Field]>(vault, row[field], sourcePlace(row, field))
+  const openAll = () => ({ settings: open('settings'), secrets: open('secrets'), tokens: open('tokens') })
+  const opened = unlessDamaged(openAll, log, `nothing can arrive at ${row.id}`)
+  return { ...row, ...(opened ?? { settings: {}, secrets: [], tokens: [], damaged: true as const }) }
 }
 
 /** The place of a sealed field of a source. Its key is no endpoint's, and neither is the name of the field. */

@@ -73,12 +73,15 @@ export function statement<Row = unknown>(
   return made
 }
 
+/** A statement in both orders of a key. */
+export type InBothOrders<Row> = Readonly<Record<PageRequest['order'], Statement<Row>>>
+
 /** The same statement in both orders of a key; `name` and `name-down` are the names. */
 export function inBothOrders<Row>(
   name: string,
   text: (beyond: '>' | '<', direction: '' | 'desc', dialect: Dialect) => string,
   shape?: Shape<Row>,
-): Readonly<Record<'ascending' | 'descending', Statement<Row>>> {
+): InBothOrders<Row> {
   return {
     ascending: statement<Row>(name, (dialect) => text('>', '', dialect), shape),
     descending: statement<Row>(`${name}-down`, (dialect) => text('<', 'desc', dialect), shape),

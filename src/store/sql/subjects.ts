@@ -15,7 +15,7 @@ import {
   type Subjects,
   unindexedSubject,
 } from '../subjects.ts'
-import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
+import { openValue, type SealedPlace, sealValue, unlessDamaged } from '../vault.ts'
 import {
   deleteForms,
   type ErasableMessage,
@@ -123,15 +123,10 @@ export function subjectRules(
   { vault, log }: Pick<StoreContext, 'vault' | 'log'>,
 ): SubjectRules | undefined {
   if (pointers === null) return undefined
-  const list: string[] = JSON.parse(pointers)
-  try {
-    if (stored === null) return { pointers: list, secret: null }
-    return { pointers: list, secret: openValue<{ secret: string }>(vault, stored, subjectKeyPlace(app)).secret }
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error
-    log?.(`messages cannot be indexed by their data subjects: ${error.message}`)
-    return { pointers: list, secret: null }
-  }
+  const open = () =>
+    stored === null ? null : openValue<{ secret: string }>(vault, stored, subjectKeyPlace(app)).secret
+  const secret = unlessDamaged(open, log, 'messages cannot be indexed by their data subjects') ?? null
+  return { pointers: JSON.parse(pointers), secret }
 }
 
 /** No endpoint has this key. */
@@ -181,15 +176,6 @@ const insertSubjects = statement(
 )
 // A letter that waits for no file was written to one, if this store ever had a file.
 const selectFiled = statement('any-dead-file', 'select 1 from dead_file where bytes > 0 limit 1')
-// Refused arrivals are not indexed, and may name anyone. There are a few per source.
-const selectSources = statement<{ key: number }>(
-  'sources-to-forget',
-  'select key from source where app = :app order by key',
-)
-const deleteSamples = statement(
-  'forget-samples',
-  ({ among }) => `delete from source_sample where ${among('source', ':sources', 'bigint')} returning slot`,
-)
 const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan from message where key = :message', {
   json: ['plan'],
 })
@@ -335,10 +321,4 @@ function summed(touched: readonly Case[], { attempts, dead }: ErasedAnswers, fil
   }
   const written = new Set(filed.filter(isCounted).map(({ message }) => message))
   return { counts, filedMessages: touched.filter(({ row }) => written.has(row.key)).map(({ row }) => row.id) }
-}
-
-/** Deletes the samples of refused arrivals at the application's sources; answers how many. */
-export function* forgetSamples(sql: Sql, app: number): Work<number> {
-  const sources = (yield* sql.all(selectSources, { app })).map(({ key }) => key)
-  return sources.length === 0 ? 0 : (yield* sql.all(deleteSamples, { sources })).length
 }

@@ -6,8 +6,9 @@ import type { StepDone, Tasks } from '../tasks.ts'
 import { appendAudit } from './auditing.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
 import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
+import { forgetSamples } from './sources.ts'
 import { type Dialect, inBothOrders, listStart, type Shape, statement, toJson } from './statement.ts'
-import { eraseSubjects, forgetSamples } from './subjects.ts'
+import { eraseSubjects } from './subjects.ts'
 
 type TaskRow = Omit<Task, 'work'> & TaskWork & { readonly epoch: number }
 

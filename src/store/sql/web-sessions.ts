@@ -8,8 +8,8 @@ import {
   type WebSessions,
 } from '../access.ts'
 import { selectOldestAdminKey, selectWorkingApiKey, selectWorkingAppToken, toApiKey, toAppToken } from './access.ts'
-import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { inBothOrders, listStart, statement, toPage, type Values } from './statement.ts'
+import { insertNew, type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
+import { inBothOrders, statement, type Values } from './statement.ts'
 
 interface WebSessionRow extends Omit<WebSession, 'kind'> {
   readonly ownerKind: 'api_key' | 'app_token' | 'admin'
@@ -117,14 +117,10 @@ export function webSessions(port: Port): Methods<WebSessions> {
       return yield* withOwner(port, yield* port.first(selectSession, { hash, kind: 'session' }))
     },
 
-    *listWebSessions({ limit, order, after }, owner) {
-      const page = { after: after ?? listStart(order), limit: limit + 1 }
-      const rows =
-        owner === null
-          ? yield* port.all(selectAllSessions[order], page)
-          : yield* port.all(selectOwnedSessions[order], { ...page, ...ownerOf(owner) })
-      return toPage(rows.map(toWebSession), limit)
-    },
+    listWebSessions: (page, owner) =>
+      owner === null
+        ? readPage(port, selectAllSessions, {}, page, toWebSession)
+        : readPage(port, selectOwnedSessions, ownerOf(owner), page, toWebSession),
 
     *endWebSession(id, owner) {
       const key = decodeKey('sess', id)

@@ -189,7 +189,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'a page of the audit log is a range of its numbers',
-    ['from audit', 'n < :start'],
+    ['from audit', 'n < :after'],
     ['SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)'],
   ],
   [
