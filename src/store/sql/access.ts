@@ -1,6 +1,7 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
-import { insertNew, type Methods, type Port, readPage } from './port.ts'
+import { readPage } from './named-rows.ts'
+import { insertNew, type Methods, type Port } from './port.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 /** Columns of the application that a row belongs to. */

@@ -12,7 +12,8 @@ import {
 } from '../auditing.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
-import { type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
+import { readPage } from './named-rows.ts'
+import type { Methods, Port, Sql, Work } from './port.ts'
 import { columnsOf, inBothOrders, statement, valuesOf } from './statement.ts'
 
 const columns = 'n, id, at, actor, ip, action, app, target, before, after, hash'

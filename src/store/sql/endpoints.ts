@@ -28,17 +28,9 @@ import {
   toEndpoint,
   toSendable,
 } from './endpoint-rows.ts'
+import { conflictOnUid, findNamed, listNamed, readPage } from './named-rows.ts'
 import { writeChangeNotices } from './notices.ts'
-import {
-  conflictOnUid,
-  findNamed,
-  insertNew,
-  type Methods,
-  type Port,
-  readPage,
-  type Transaction,
-  type Work,
-} from './port.ts'
+import { insertNew, type Methods, type Port, type Transaction, type Work } from './port.ts'
 import { assignments, inBothOrders, parameters, type Shape, statement } from './statement.ts'
 
 const insertEndpoint = statement<EndpointRow>(
@@ -108,18 +100,17 @@ const selectBriefs = statement<EndpointBrief>(
   { flags: ['disabled'] },
 )
 // Ranges of endpoint_app, and of the primary key. The management application has the key 0 and is left out.
-const selectNamesOfApp = inBothOrders<EndpointName>(
-  'endpoint-names',
-  (beyond, direction) => `
-    select key, id, app, uid, url, description from endpoint
-     where app = :app and key ${beyond} :after and deleted_at is null order by key ${direction} limit :limit`,
-)
-const selectNames = inBothOrders<EndpointName>(
-  'all-endpoint-names',
-  (beyond, direction) => `
-    select key, id, app, uid, url, description from endpoint
-     where key ${beyond} :after and app > 0 and deleted_at is null order by key ${direction} limit :limit`,
-)
+const selectName = 'select key, id, app, uid, url, description from endpoint where deleted_at is null and'
+const names = {
+  ofApp: inBothOrders<EndpointName>(
+    'endpoint-names',
+    (beyond, direction) => `${selectName} app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
+  ),
+  ofAll: inBothOrders<EndpointName>(
+    'all-endpoint-names',
+    (beyond, direction) => `${selectName} app > 0 and key ${beyond} :after order by key ${direction} limit :limit`,
+  ),
+}
 const selectSendable = statement<SendableRow & { readonly region: string }>(
   'load-endpoints',
   ({ among }) => `
@@ -208,7 +199,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
     },
 
     *findEndpoint(app, ref) {
-      const row = yield* findNamed(port, selectEndpoint, selectByUid, decodeKey('ep', ref), app, ref)
+      const row = yield* findNamed(port, { byKey: selectEndpoint, byUid: selectByUid }, decodeKey('ep', ref), app, ref)
       return row && opened(row)
     },
 
@@ -222,10 +213,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
       return yield* port.all(selectBriefs, { app, after, limit })
     },
 
-    nameEndpoints: (app, page) =>
-      app === null
-        ? readPage(port, selectNames, {}, page, (row) => row)
-        : readPage(port, selectNamesOfApp, { app }, page, (row) => row),
+    nameEndpoints: (app, page) => listNamed(port, names, app, page, (row) => row),
 
     *updateEndpoint(app, key, change) {
       const named = { uid: null as string | null }

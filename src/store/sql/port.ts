@@ -1,9 +1,8 @@
-import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
 import { type Identity, identityTries, type Prefix } from '../../domain/ids.ts'
-import type { Page, PageRequest, StoreContext } from '../store.ts'
-import { type InBothOrders, listStart, type Statement, toPage, type Values } from './statement.ts'
+import type { StoreContext } from '../store.ts'
+import type { Statement, Values } from './statement.ts'
 
 // The port between methods that are written once (this folder) and the two databases (sqlite/port.ts, postgres/port.ts).
 // docs/contributing/store.md describes it.
@@ -121,42 +120,4 @@ export function* insertNew<Row>(
     sql.changeKeySeries()
   }
   throw new Error(`no free ${prefix} key found in ${identityTries} tries`)
-}
-
-/**
- * Reads one page of a list, whose statement has `:after` and `:limit`, and makes an item of each row. One row more than asked
- * is read, which shows whether there are more.
- */
-export function* readPage<Row, Item>(
-  sql: Sql,
-  list: InBothOrders<Row>,
-  values: Values,
-  { limit, order, after }: PageRequest,
-  toItem: (row: Row) => Item,
-): Work<Page<Item>> {
-  const rows = yield* sql.all(list[order], { ...values, after: after ?? listStart(order), limit: limit + 1 })
-  return toPage(rows.map(toItem), limit)
-}
-
-/** The row of an application that an id or a uid names. `byKey` takes `:key`, and `byUid` takes `:app` and `:uid`. */
-export function* findNamed<Row extends { readonly id: string; readonly app: number }>(
-  sql: Sql,
-  byKey: Statement<Row>,
-  byUid: Statement<Row>,
-  key: number | undefined,
-  app: number,
-  ref: string,
-): Work<Row | undefined> {
-  const named = key === undefined ? undefined : yield* sql.first(byKey, { key })
-  return named?.id === ref && named.app === app ? named : yield* sql.first(byUid, { app, uid: ref })
-}
-
-/** Runs work that may store the uid of `named`; throws AppError `conflict` when the uid is taken. */
-export function* conflictOnUid<T>(port: Port, named: { uid?: string | null }, work: () => Work<T>): Work<T> {
-  try {
-    return yield* work()
-  } catch (error) {
-    if (!port.isUidTaken(error)) throw error
-    throw new AppError('conflict', `The uid ${JSON.stringify(named.uid)} is already in use.`, [], { cause: error })
-  }
 }

@@ -19,18 +19,9 @@ import {
 import type { StoreContext } from '../store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { lockForOneMore } from './applications.ts'
-import { conflictOnUid, findNamed, insertNew, type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
-import {
-  assignments,
-  columnsOf,
-  inBothOrders,
-  parameters,
-  type Shape,
-  statement,
-  toJson,
-  type Values,
-  valuesOf,
-} from './statement.ts'
+import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
+import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
+import { columnsOf, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
 
 /** The fields that making and changing a schedule sets, and their columns. */
 const settable = {
@@ -52,7 +43,6 @@ const settable = {
   failures: 'failures',
   revision: 'revision',
 }
-const settableColumns = [...Object.values(settable), 'due_at']
 const others = { key: 'key', id: 'id', app: 'app', runs: 'runs', createdAt: 'created_at', updatedAt: 'updated_at' }
 const columns = columnsOf<Omit<Schedule, 'damaged'>>({ ...settable, ...others })
 /** A schedule as it is stored: its headers are sealed, unless they are empty. */
@@ -63,47 +53,7 @@ const shape: Shape<ScheduleRow> = {
   sealed: ['headers'],
 }
 
-const insertSchedule = statement<{ key: number; id: string }>(
-  'insert-schedule',
-  `insert into schedule (key, id, app, ${settableColumns.join(', ')}, created_at, updated_at)
-   values (:key, :id, :app, ${parameters(settableColumns)}, :at, :at)
-   on conflict (key) do nothing returning key, id`,
-)
-const updateScheduleRow = statement(
-  'update-schedule',
-  `update schedule set ${assignments(settableColumns)}, updated_at = :at
-    where key = :key`,
-)
-const selectSchedule = statement<ScheduleRow>('schedule', `select ${columns} from schedule where key = :key`, shape)
-const lockSchedule = statement<ScheduleRow>(
-  'lock-schedule',
-  ({ forUpdate }) => `select ${columns} from schedule where key = :key ${forUpdate}`,
-  shape,
-)
-// Leans on schedule_uid.
-const selectByUid = statement<ScheduleRow>(
-  'schedule-by-uid',
-  `select ${columns} from schedule where app = :app and uid = :uid`,
-  shape,
-)
-// Ranges of schedule_app.
-const selectSchedules = inBothOrders<ScheduleRow>(
-  'schedules',
-  (beyond, direction) => `
-    select ${columns} from schedule where app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
-  shape,
-)
-const selectAllSchedules = inBothOrders<ScheduleRow>(
-  'all-schedules',
-  (beyond, direction) => `
-    select ${columns} from schedule where key ${beyond} :after order by key ${direction} limit :limit`,
-  shape,
-)
-const countSchedules = statement<{ count: number }>(
-  'count-schedules',
-  'select count(*) as count from schedule where app = :app',
-)
-const deleteRow = statement('delete-schedule', 'delete from schedule where app = :app and key = :key returning key')
+const table = namedTable<ScheduleRow>('schedule', columns, [...Object.values(settable), 'due_at'], shape)
 // Both lean on schedule_due.
 const selectDue = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
   'due-schedules',
@@ -162,7 +112,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     step: ScheduleStep,
     message: string | null,
   ): Work<void> {
-    const row = yield* sql.first(lockSchedule, { key })
+    const row = yield* sql.first(table.locked, { key })
     if (row?.revision !== revision) throw new Moved()
     const next = advanced(opened(row), step, message, yield* sql.now())
     const { reachedAt, nextAt, dueAt, failures, runs } = next
@@ -174,44 +124,41 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     *createSchedule(app, input, atMost = schedulesPerApp) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          yield* lockForOneMore(sql, app, countSchedules, atMost, 'schedules', 'maxSchedulesPerApp')
+          yield* lockForOneMore(sql, app, table.count, atMost, 'schedules', 'maxSchedulesPerApp')
           const schedule = newSchedule(input, yield* sql.now())
           const valuesFor = ({ key }: Identity) => {
             return { ...settableValues({ ...schedule, app, key }, vault), app, at: schedule.createdAt }
           }
-          return { ...schedule, ...(yield* insertNew(sql, 'sch', insertSchedule, valuesFor)), app }
+          return { ...schedule, ...(yield* insertNew(sql, 'sch', table.insert, valuesFor)), app }
         }),
       )
     },
 
     *findSchedule(app, ref) {
-      const row = yield* findNamed(port, selectSchedule, selectByUid, decodeKey('sch', ref), app, ref)
+      const row = yield* findNamed(port, table, decodeKey('sch', ref), app, ref)
       return row && opened(row)
     },
 
-    listSchedules: (app, page) =>
-      app === null
-        ? readPage(port, selectAllSchedules, {}, page, opened)
-        : readPage(port, selectSchedules, { app }, page, opened),
+    listSchedules: (app, page) => listNamed(port, table, app, page, opened),
 
     *updateSchedule(app, key, change) {
       return yield* conflictOnUid(port, change, () =>
         port.transaction(function* (sql) {
           // A change of nothing locks and writes nothing, so that it leaves no audit row either.
-          const stored = yield* sql.first(selectSchedule, { key })
+          const stored = yield* sql.first(table.byKey, { key })
           const known = stored?.app === app ? opened(stored) : undefined
           if (known !== undefined && isSame({ ...known, ...defined(change) }, known)) return known
-          const row = yield* sql.first(lockSchedule, { key })
+          const row = yield* sql.first(table.locked, { key })
           if (row?.app !== app) return undefined
           const after = changedSchedule(opened(row), change, yield* sql.now())
-          yield* sql.all(updateScheduleRow, { ...settableValues(after, vault, row), key, at: after.updatedAt })
+          yield* sql.all(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
           return after
         }),
       )
     },
 
     *deleteSchedule(app, key) {
-      const row = yield* port.transaction((sql) => sql.first(deleteRow, { app, key }))
+      const row = yield* port.transaction((sql) => sql.first(table.remove, { app, key }))
       return row !== undefined
     },
 

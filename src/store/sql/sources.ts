@@ -1,4 +1,3 @@
-import type { EpochMs } from '../../domain/clock.ts'
 import { isSame } from '../../domain/field.ts'
 import { decodeKey, type Identity } from '../../domain/ids.ts'
 import { type ArrivalSample, type ArrivalSums, type Source, sourcesPerApp } from '../../domain/source.ts'
@@ -6,18 +5,9 @@ import { type ArrivingSource, changedSource, type NewSource, type RefusingSource
 import type { StoreContext } from '../store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { lockForOneMore } from './applications.ts'
-import { conflictOnUid, findNamed, insertNew, type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
-import {
-  assignments,
-  columnsOf,
-  inBothOrders,
-  parameters,
-  type Shape,
-  statement,
-  toJson,
-  type Values,
-  valuesOf,
-} from './statement.ts'
+import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
+import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
+import { columnsOf, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
 
 /** The fields of a source that hold secrets. A setting may be one, such as Meta's verify token. */
 export const sealedSourceFields = ['settings', 'secrets', 'tokens'] as const
@@ -36,7 +26,6 @@ const settable = {
   ingestType: 'ingest_type',
   ownsApp: 'owns_app',
 }
-const settableColumns = Object.values(settable)
 const others = { key: 'key', id: 'id', app: 'app', createdAt: 'created_at', updatedAt: 'updated_at' }
 const columns = columnsOf<Omit<Source, 'damaged'>>({ ...settable, ...others })
 /** A source as it is stored. */
@@ -47,33 +36,11 @@ const shape: Shape<SourceRow> = {
   sealed: ['settings', 'secrets', 'tokens'],
 }
 
-const insertSource = statement<Identity & { at: EpochMs }>(
-  'insert-source',
-  `insert into source (key, id, app, ${settableColumns.join(', ')}, created_at, updated_at)
-   values (:key, :id, :app, ${parameters(settableColumns)}, :at, :at)
-   on conflict (key) do nothing returning key, id, created_at as at`,
-)
-const updateSourceRow = statement(
-  'update-source',
-  `update source set ${assignments(settableColumns)}, updated_at = :at
-    where key = :key`,
-)
-const selectSource = statement<SourceRow>('source', `select ${columns} from source where key = :key`, shape)
+const table = namedTable<SourceRow>('source', columns, Object.values(settable), shape)
 const selectArriving = statement<SourceRow & { appId: string | null }>(
   'arriving-source',
   `select ${columns}, (select id from application where application.key = source.app and deleted_at is null limit 1) as "appId"
      from source where key = :key`,
-  shape,
-)
-const lockSource = statement<SourceRow>(
-  'lock-source',
-  ({ forUpdate }) => `select ${columns} from source where key = :key ${forUpdate}`,
-  shape,
-)
-// Leans on source_uid.
-const selectByUid = statement<SourceRow>(
-  'source-by-uid',
-  `select ${columns} from source where app = :app and uid = :uid`,
   shape,
 )
 // Leans on source_named.
@@ -82,24 +49,6 @@ const selectNamed = statement<SourceRow>(
   `select ${columns} from source where uid = :uid limit 2`,
   shape,
 )
-// Ranges of source_app.
-const selectSources = inBothOrders<SourceRow>(
-  'sources',
-  (beyond, direction) => `
-    select ${columns} from source where app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
-  shape,
-)
-const selectAllSources = inBothOrders<SourceRow>(
-  'all-sources',
-  (beyond, direction) => `
-    select ${columns} from source where key ${beyond} :after order by key ${direction} limit :limit`,
-  shape,
-)
-const countSources = statement<{ count: number }>(
-  'count-sources',
-  'select count(*) as count from source where app = :app',
-)
-const deleteRow = statement('delete-source', 'delete from source where app = :app and key = :key returning key')
 const deleteRowsOf = (table: string) =>
   statement(
     `delete-${table}-of`,
@@ -203,7 +152,7 @@ export function sources(port: Port): Methods<Sources> {
     *createSource(app, input, tokenOf, atMost = sourcesPerApp) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          yield* lockForOneMore(sql, app, countSources, atMost, 'sources', 'maxSourcesPerApp')
+          yield* lockForOneMore(sql, app, table.count, atMost, 'sources', 'maxSourcesPerApp')
           const at = yield* sql.now()
           const times = { createdAt: at, updatedAt: at }
           const made = { ingestType: null, ownsApp: false, ...input, app, ...times }
@@ -213,14 +162,14 @@ export function sources(port: Port): Methods<Sources> {
             source = withToken(key)
             return { ...settableValues(source, vault), app, at }
           }
-          const { id } = yield* insertNew(sql, 'src', insertSource, valuesFor)
+          const { id } = yield* insertNew(sql, 'src', table.insert, valuesFor)
           return { ...source, id }
         }),
       )
     },
 
     *findSource(app, ref) {
-      const row = yield* findNamed(port, selectSource, selectByUid, decodeKey('src', ref), app, ref)
+      const row = yield* findNamed(port, table, decodeKey('src', ref), app, ref)
       return row && opened(row)
     },
 
@@ -233,26 +182,23 @@ export function sources(port: Port): Methods<Sources> {
       return (yield* port.all(selectNamed, { uid })).map(opened)
     },
 
-    listSources: (app, page) =>
-      app === null
-        ? readPage(port, selectAllSources, {}, page, opened)
-        : readPage(port, selectSources, { app }, page, opened),
+    listSources: (app, page) => listNamed(port, table, app, page, opened),
 
     *updateSource(app, key, change) {
       const named = { uid: null as string | null }
       return yield* conflictOnUid(port, named, () =>
         port.transaction(function* (sql) {
           // A change of nothing locks and writes nothing, so that it leaves no audit row either.
-          const stored = yield* sql.first(selectSource, { key })
+          const stored = yield* sql.first(table.byKey, { key })
           if (stored?.app !== app) return undefined
           const known = opened(stored)
           if (isSame(changedSource(known, change, yield* sql.now()), known)) return known
-          const row = yield* sql.first(lockSource, { key })
+          const row = yield* sql.first(table.locked, { key })
           if (row === undefined) return undefined
           const now = yield* sql.now()
           const after = { ...changedSource(opened(row), change, now), updatedAt: Math.max(now, row.updatedAt) }
           named.uid = after.uid
-          yield* sql.all(updateSourceRow, { ...settableValues(after, vault, row), key, at: after.updatedAt })
+          yield* sql.all(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
           return after
         }),
       )
@@ -260,7 +206,7 @@ export function sources(port: Port): Methods<Sources> {
 
     *deleteSource(app, key) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(deleteRow, { app, key })) === undefined) return false
+        if ((yield* sql.first(table.remove, { app, key })) === undefined) return false
         yield* deleteArrivals(sql, [key])
         return true
       })

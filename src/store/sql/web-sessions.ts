@@ -8,7 +8,8 @@ import {
   type WebSessions,
 } from '../access.ts'
 import { selectOldestAdminKey, selectWorkingApiKey, selectWorkingAppToken, toApiKey, toAppToken } from './access.ts'
-import { insertNew, type Methods, type Port, readPage, type Sql, type Work } from './port.ts'
+import { readPage } from './named-rows.ts'
+import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { inBothOrders, statement, type Values } from './statement.ts'
 
 interface WebSessionRow extends Omit<WebSession, 'kind'> {

@@ -1,0 +1,106 @@
+import { AppError } from '../../domain/app-error.ts'
+import type { Identity } from '../../domain/ids.ts'
+import type { Page, PageRequest } from '../store.ts'
+import type { Port, Sql, Work } from './port.ts'
+import {
+  assignments,
+  type InBothOrders,
+  inBothOrders,
+  listStart,
+  parameters,
+  type Shape,
+  type Statement,
+  statement,
+  toPage,
+  type Values,
+} from './statement.ts'
+
+// Rows that callers name by an id, or by a uid that they chose, and list in pages.
+
+interface NamedRow {
+  readonly id: string
+  readonly app: number
+}
+
+/** The statements of a table whose rows belong to applications, and are known by key and by uid within an application. */
+export function namedTable<Row extends NamedRow>(
+  name: string,
+  columns: string,
+  settable: readonly string[],
+  shape: Shape<Row>,
+) {
+  const select = `select ${columns} from ${name} where`
+  const page = (beyond: string, direction: string) => `key ${beyond} :after order by key ${direction} limit :limit`
+  return {
+    insert: statement<Identity>(
+      `insert-${name}`,
+      `insert into ${name} (key, id, app, ${settable.join(', ')}, created_at, updated_at)
+       values (:key, :id, :app, ${parameters(settable)}, :at, :at) on conflict (key) do nothing returning key, id`,
+    ),
+    update: statement(
+      `update-${name}`,
+      `update ${name} set ${assignments(settable)}, updated_at = :at where key = :key`,
+    ),
+    remove: statement(`delete-${name}`, `delete from ${name} where app = :app and key = :key returning key`),
+    byKey: statement<Row>(name, `${select} key = :key`, shape),
+    locked: statement<Row>(`lock-${name}`, ({ forUpdate }) => `${select} key = :key ${forUpdate}`, shape),
+    // Leans on the unique index over the uid.
+    byUid: statement<Row>(`${name}-by-uid`, `${select} app = :app and uid = :uid`, shape),
+    // Ranges of the index over the application, and of the primary key.
+    ofApp: inBothOrders<Row>(
+      `${name}s`,
+      (beyond, direction) => `${select} app = :app and ${page(beyond, direction)}`,
+      shape,
+    ),
+    ofAll: inBothOrders<Row>(`all-${name}s`, (beyond, direction) => `${select} ${page(beyond, direction)}`, shape),
+    count: statement<{ count: number }>(`count-${name}s`, `select count(*) as count from ${name} where app = :app`),
+  }
+}
+
+/** The row of an application that a ref names: an id, whose key is given, or a uid. */
+export function* findNamed<Row extends NamedRow>(
+  sql: Sql,
+  { byKey, byUid }: { readonly byKey: Statement<Row>; readonly byUid: Statement<Row> },
+  key: number | undefined,
+  app: number,
+  ref: string,
+): Work<Row | undefined> {
+  const named = key === undefined ? undefined : yield* sql.first(byKey, { key })
+  return named?.id === ref && named.app === app ? named : yield* sql.first(byUid, { app, uid: ref })
+}
+
+/** As `readPage`, of the rows of one application, or of all with null. */
+export function listNamed<Row, Item>(
+  sql: Sql,
+  { ofApp, ofAll }: { readonly ofApp: InBothOrders<Row>; readonly ofAll: InBothOrders<Row> },
+  app: number | null,
+  page: PageRequest,
+  toItem: (row: Row) => Item,
+): Work<Page<Item>> {
+  return app === null ? readPage(sql, ofAll, {}, page, toItem) : readPage(sql, ofApp, { app }, page, toItem)
+}
+
+/**
+ * Reads one page of a list, whose statement has `:after` and `:limit`, and makes an item of each row. One row more than asked
+ * is read, which shows whether there are more.
+ */
+export function* readPage<Row, Item>(
+  sql: Sql,
+  list: InBothOrders<Row>,
+  values: Values,
+  { limit, order, after }: PageRequest,
+  toItem: (row: Row) => Item,
+): Work<Page<Item>> {
+  const rows = yield* sql.all(list[order], { ...values, after: after ?? listStart(order), limit: limit + 1 })
+  return toPage(rows.map(toItem), limit)
+}
+
+/** Runs work that may store the uid of `named`; throws AppError `conflict` when the uid is taken. */
+export function* conflictOnUid<T>(port: Port, named: { uid?: string | null }, work: () => Work<T>): Work<T> {
+  try {
+    return yield* work()
+  } catch (error) {
+    if (!port.isUidTaken(error)) throw error
+    throw new AppError('conflict', `The uid ${JSON.stringify(named.uid)} is already in use.`, [], { cause: error })
+  }
+}
