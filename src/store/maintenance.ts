@@ -1,7 +1,6 @@
 import type { AlertBook, AlertChange, Silence } from '../domain/alert.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { StoredNotice } from '../domain/notice.ts'
-import type { Applications, Endpoints } from './configuration.ts'
 import { bringForwardMs } from './dead-letters.ts'
 import type { ListedWorker } from './lanes.ts'
 
@@ -146,12 +145,6 @@ export interface Notices {
   listNotices(limit: number): Promise<StoredNotice[]>
   removeNotices(keys: readonly number[]): Promise<void>
 }
-
-/** The methods that delete applications and endpoints. */
-export interface Removals
-  extends Pick<Applications, 'deleteApplication'>,
-    Pick<Endpoints, 'deleteEndpoint'>,
-    Pick<Sweeping, 'sweepRemoved'> {}
 
 /** Alerts, and silences in which they are not announced. The leader alone steps alerts. */
 export interface Alerts {

@@ -10,7 +10,6 @@ import {
   type RestingLane,
   untried,
 } from '../delivering.ts'
-import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import {
   nextExpired,
   type PendingColumns,
@@ -22,7 +21,7 @@ import {
 import { type Database, withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
 import { integers, postgresStatement, texts } from './sessions.ts'
-import { settling } from './settling.ts'
+import { settling, withDead } from './settling.ts'
 
 /**
  * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
@@ -191,19 +190,10 @@ const endRows = postgresStatement(
       returning ctid as place
     ), ended as materialized (
       select * from found where place in (select place from taken)
-    ), dead as (
-      insert into dead (${letterColumns})
-      select distinct on (endpoint, message)
-             endpoint, message, app, reason, attempts, now, since, ${untried.status}, '${untried.code}', null, null
-        from clock, ended order by endpoint, message
-      on conflict (endpoint, message) do update
-        set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
-            since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
-            response = excluded.response
-      returning ${letterColumns}
-    ), kept as (
-      ${keepForFile('dead where true')}
-    )
+    ), ${withDead(
+      `endpoint, message, app, reason, attempts, now, since, ${untried.status}, '${untried.code}', null, null`,
+      'clock, ended',
+    )}
     select n from ended order by n`,
 )
 

@@ -1,5 +1,6 @@
 import { firstKeyAt } from '../../domain/ids.ts'
 import { nothingRetained, type Retained } from '../maintenance.ts'
+import { messageTables } from '../sql/message-rows.ts'
 import { waitFor } from '../sql/port.ts'
 import type { RemoveHistory } from '../sql/retention.ts'
 import { StoreTrouble } from '../store.ts'
@@ -63,7 +64,7 @@ const selectHolders = postgresStatement(
     select app from unnest($1::bigint[]) as keeper (app)
      where (select 1 from message where message.app = keeper.app and key >= $2 and key < $3 limit 1) = 1`,
 )
-const deletesOf: readonly PostgresStatement[] = [...partitionedTables, 'payload_end'].map((table) =>
+const deletesOf: readonly PostgresStatement[] = ['message', ...messageTables].map((table) =>
   postgresStatement(
     `delete-old-${table}`,
     `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,

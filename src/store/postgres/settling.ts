@@ -10,6 +10,20 @@ import { type Database, sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
 import { booleans, integers, packed, postgresStatement, type Run, texts } from './sessions.ts'
 
+/** Parts of a statement that store dead letters, each in the place of an earlier one, and keep them for a dead-letter file. */
+export function withDead(columns: string, from: string): string {
+  const changed = letterColumns.split(', ').filter((column) => column !== 'endpoint' && column !== 'message')
+  return `dead as (
+      insert into dead (${letterColumns})
+      select distinct on (endpoint, message) ${columns} from ${from} order by endpoint, message
+      on conflict (endpoint, message) do update
+        set ${changed.map((column) => `${column} = excluded.${column}`).join(', ')}
+      returning ${letterColumns}
+    ), kept as (
+      ${keepForFile('dead where true')}
+    )`
+}
+
 /**
  * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
  * batches and its renewals pass, but not being declared dead), and everything else is fed by that row: without it there is
@@ -80,20 +94,10 @@ const settleBatch = postgresStatement(
       select endpoint, 1, now + wait_ms, message, since, attempts, prior_attempts, order_key, expires_at, variant
         from unfinished where wait_ms is not null
       on conflict do nothing
-    ), dead as (
-      insert into dead (${letterColumns})
-      select distinct on (endpoint, message)
-             endpoint, message, app, dead_reason, attempts, now, since, status, code, error, response
-        from unfinished where dead_reason is not null
-       order by endpoint, message
-      on conflict (endpoint, message) do update
-        set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
-            since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
-            response = excluded.response
-      returning ${letterColumns}
-    ), kept as (
-      ${keepForFile('dead where true')}
-    )
+    ), ${withDead(
+      'endpoint, message, app, dead_reason, attempts, now, since, status, code, error, response',
+      'unfinished where dead_reason is not null',
+    )}
     select exists (select from fence) as alive, $22::bigint is null or exists (select from known) as known`,
 )
 

@@ -5,11 +5,21 @@ import type { DeliveryKey } from '../messages.ts'
 import type { Plan, Planned } from '../plan.ts'
 import type { Variant } from '../publishing.ts'
 import { unindexedSubject } from '../subjects.ts'
+import { letterColumns } from './dead-filing.ts'
 import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { deliveryFields, isQueued, keysOf } from './queues.ts'
-import { type Dialect, inBothOrders, listStart, type Statement, statement, toJson, type Values } from './statement.ts'
+import {
+  type Dialect,
+  inBothOrders,
+  listStart,
+  parameters,
+  type Statement,
+  statement,
+  toJson,
+  type Values,
+} from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
 export const indexed = ({ name }: Dialect, column: string) => (name === 'postgres' ? `${column} + 0` : column)
@@ -150,15 +160,12 @@ const selectLater = statement(
 )
 const insertDead = statement(
   'import-dead',
-  `insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
-   values (:endpoint, :message, :app, :reason, :attempts, :died_at, :since, :status, :code, :error, :response)
+  `insert into dead (${letterColumns}) values (${parameters(letterColumns.split(', '))})
    on conflict do nothing returning message`,
 )
 
-type DeadLetterMethods = Omit<DeadLetters, 'replay' | 'findReplaying'>
-
 /** Dead letters: listing, loading, exporting and importing them. */
-export function deadLetters(port: Port): Methods<DeadLetterMethods> {
+export function deadLetters(port: Port): Methods<Omit<DeadLetters, 'replay' | 'findReplaying'>> {
   return {
     *listDead(app, { endpoint, from, until, after, order, limit }) {
       const start = listStart(order)

@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
 import { eraseUnfiled } from './dead-filing.ts'
-import { inSpan, spanOf, spanOfKeys } from './message-rows.ts'
+import { deleteOf, inSpan, spanOf, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from './queues.ts'
 import { type Dialect, type Shape, statement } from './statement.ts'
@@ -39,33 +39,20 @@ const selectMessages = statement<ErasableMessage>(
   (dialect) => messagesNamed('', dialect),
   namedShape,
 )
-const eraseMessages = statement(
-  'erase-messages',
-  ({ among, bytes }) => `
-    update message set body = ${bytes(':nothing')}, ${producerColumns}, plan = null,
-           expunged_at = coalesce(expunged_at, :now)
-     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
-)
+/** Erases the bodies of messages together with other columns. */
+export const erasingBodies = (name: string, others: string) =>
+  statement(
+    name,
+    ({ among, bytes }) => `
+      update message set body = ${bytes(':nothing')}, plan = null, expunged_at = coalesce(expunged_at, :now), ${others}
+       where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
+  )
+const eraseMessages = erasingBodies('erase-messages', producerColumns)
+const dropBodies = erasingBodies('drop-bodies', `${sentColumns}, erase_reason = 'delivered'`)
 const selectPayloadEnds = statement<{ message: number; at: EpochMs }>(
   'payload-ends-of',
   ({ among }) => `select message, at from payload_end where ${among('message', ':messages', 'bigint')}`,
 )
-const dropBodies = statement(
-  'drop-bodies',
-  ({ among, bytes }) => `
-    update message set body = ${bytes(':nothing')}, ${sentColumns}, plan = null, expunged_at = :now,
-           erase_reason = 'delivered'
-     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
-)
-const ofMessages = (table: string) =>
-  statement(
-    `delete-${table}-of`,
-    ({ among }) => `delete from ${table} where ${among('message', ':messages', 'bigint')} and ${inSpan('message')}`,
-  )
-const deleteVariants = ofMessages('variant')
-const deleteFanOuts = ofMessages('fan_out')
-/** The index of messages by their data subjects. */
-const deleteSubjects = ofMessages('subject')
 
 // Read in the order of the primary key: planned on an empty table, Postgres would read all attempts by endpoint instead.
 const selectAttempted = statement<DeliveryKey>(
@@ -149,13 +136,13 @@ function acceptedDeliveries(messages: readonly ErasableMessage[]): DeliveryKey[]
 export function* deleteForms(sql: Sql, messages: readonly number[]): Work<void> {
   if (messages.length === 0) return
   const values = { messages, ...spanOfKeys(messages) }
-  yield* sql.all(deleteVariants, values)
-  yield* sql.all(deleteFanOuts, values)
+  yield* sql.all(deleteOf.variant, values)
+  yield* sql.all(deleteOf.fan_out, values)
 }
 
 /** Takes messages out of the index by their data subjects. */
 export function* unindex(sql: Sql, messages: readonly number[]): Work<void> {
-  if (messages.length > 0) yield* sql.all(deleteSubjects, { messages, ...spanOfKeys(messages) })
+  if (messages.length > 0) yield* sql.all(deleteOf.subject, { messages, ...spanOfKeys(messages) })
 }
 
 /** The deliveries of messages that were tried at endpoints which they were not accepted for. */
@@ -227,7 +214,7 @@ export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessages' | 
         if (messages.length === 0) return []
         const values = { messages, ...spanOfKeys(messages) }
         yield* sql.all(dropBodies, { ...values, nothing: new Uint8Array() })
-        yield* sql.all(deleteVariants, values)
+        yield* sql.all(deleteOf.variant, values)
         yield* sql.expunged(messages)
         return messages
       })

@@ -9,7 +9,7 @@ import type {
   MessageSummary,
 } from '../../domain/delivery.ts'
 import { blockedUntil, type PendingRow, skipMark, skipped } from '../delivering.ts'
-import { columnsOf, type Shape } from './statement.ts'
+import { columnsOf, type Shape, type Statement, statement } from './statement.ts'
 
 const summaryFields = {
   key: 'key',
@@ -91,6 +91,20 @@ export const deadSummaryColumns = columnsOf<DeadLetterSummary>({
  * takes 0.6 ms.
  */
 export const inSpan = (column: string) => `${column} >= :first and ${column} <= :last`
+
+/** The tables that hold rows of messages, by their column `message`, for as long as the messages are kept. */
+export const messageTables = ['attempt', 'variant', 'coalesced', 'subject', 'payload_end'] as const
+
+/** The statement that deletes the rows of messages from a table. */
+export const deleteOf = Object.fromEntries(
+  ([...messageTables, 'fan_out'] as const).map((table) => [
+    table,
+    statement(
+      `delete-${table}-of`,
+      ({ among }) => `delete from ${table} where ${among('message', ':messages', 'bigint')} and ${inSpan('message')}`,
+    ),
+  ]),
+) as Readonly<Record<(typeof messageTables)[number] | 'fan_out', Statement>>
 
 /** The values of `inSpan`: the range of the messages in a list. */
 export function spanOf(list: readonly { readonly message: number }[]): Span {

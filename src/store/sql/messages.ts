@@ -196,10 +196,8 @@ interface Counts {
   attempts: number
 }
 
-type MessageMethods = Omit<Messages, 'expungeMessages' | 'deliveriesEnd' | 'eraseDelivered'>
-
 /** Messages and their attempts. */
-export function messages(port: Port): Methods<MessageMethods> {
+export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' | 'deliveriesEnd' | 'eraseDelivered'>> {
   return {
     *findMessage(app, ref) {
       const key = decodeKey('msg', ref)

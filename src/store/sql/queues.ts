@@ -1,11 +1,12 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { bringForwardMs, type DeadLetters, nearMs } from '../dead-letters.ts'
-import { countLimit, type Lanes } from '../lanes.ts'
+import { bringForwardMs, nearMs } from '../dead-letters.ts'
+import { countLimit } from '../lanes.ts'
 import type { DeliveryKey } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { firstLookMs } from '../publishing.ts'
+import type { Store } from '../store.ts'
 import { inSpan, spanOf, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -136,10 +137,8 @@ const most = Number.MAX_SAFE_INTEGER
  */
 const soonMs = 50
 
-type QueueMethods = Pick<DeadLetters, 'replay' | 'findReplaying'> & Pick<Lanes, 'findQueued'>
-
 /** Finds, adds and removes waiting deliveries. */
-export function queues(port: Port): Methods<QueueMethods> {
+export function queues(port: Port): Methods<Pick<Store, 'replay' | 'findReplaying' | 'findQueued'>> {
   return {
     *replay(deliveries) {
       return yield* port.transaction((sql) => requeue(sql, deliveries))

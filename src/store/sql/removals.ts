@@ -1,4 +1,5 @@
-import { endpointsPerRemoval, type Removals, rowsPerRemoval } from '../maintenance.ts'
+import { endpointsPerRemoval, rowsPerRemoval } from '../maintenance.ts'
+import type { Store } from '../store.ts'
 import { bumpVersion } from './applications.ts'
 import { removeHistory } from './history.ts'
 import { writeChangeNotices } from './notices.ts'
@@ -89,7 +90,7 @@ interface RemovalRow {
 }
 
 /** Deletes applications and endpoints, and the rows that they leave behind. */
-export function removals(port: Port): Methods<Removals> {
+export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 'deleteEndpoint' | 'sweepRemoved'>> {
   /** Locks in the order of every change of endpoints: application (by the caller), endpoint, lane. */
   function* remove(sql: Transaction, app: number, wanted: readonly number[]): Work<boolean> {
     const endpoints = (yield* sql.all(deleteEndpointRows, { endpoints: wanted })).map(({ key }) => key)

@@ -9,7 +9,7 @@ import {
 } from '../maintenance.ts'
 import { firstLookMs } from '../publishing.ts'
 import { indexed } from './dead-letters.ts'
-import { inSpan, spanOfKeys } from './message-rows.ts'
+import { deleteOf, inSpan, messageTables, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { type Dialect, statement } from './statement.ts'
 
@@ -56,11 +56,9 @@ const deleteEventId = statement(
   'delete-event-id',
   'delete from event_id where app = :app and event_id = :event_id and message = :message',
 )
-const deletesOfMessages = ['attempt', 'variant', 'coalesced', 'subject', 'payload_end', 'message'].map((table) =>
-  statement(`delete-${table}-rows`, ({ among }) => {
-    const key = table === 'message' ? 'key' : 'message'
-    return `delete from ${table} where ${among(key, ':messages', 'bigint')} and ${inSpan(key)}`
-  }),
+const deleteMessages = statement(
+  'delete-messages',
+  ({ among }) => `delete from message where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
 )
 // Leans on task_ended.
 const deleteOldTasks = statement('delete-old-tasks', ({ deleteFound }) =>
@@ -87,10 +85,6 @@ const postponePayloadEnd = statement(
     )}
      where message = :message`,
 )
-const deletePayloadEnds = statement(
-  'delete-payload-ends',
-  ({ among }) => `delete from payload_end where ${among('message', ':messages', 'bigint')}`,
-)
 // A range of coalescing_due, from its low end. Windows that another transaction has locked are left for the next sweep.
 const deleteEndedWindows = statement('sweep-windows', ({ deleteFound, forUpdateSkipLocked }) =>
   deleteFound(
@@ -106,10 +100,11 @@ const deleteEndedWindows = statement('sweep-windows', ({ deleteFound, forUpdateS
  */
 export type RemoveHistory = (historyMs: number, longer: ReadonlyMap<number, number>) => Work<Retained>
 
-type RetentionMethods = Omit<Retention, 'upkeep'> & Pick<Sweeping, 'sweepWindows'>
-
 /** Removes old rows. */
-export function retention(port: Port, removeHistory: RemoveHistory): Methods<RetentionMethods> {
+export function retention(
+  port: Port,
+  removeHistory: RemoveHistory,
+): Methods<Omit<Retention, 'upkeep'> & Pick<Sweeping, 'sweepWindows'>> {
   return {
     *retain({ historyMs, deadMs, apps = [] }) {
       const ownDead = apps.filter((each) => each.deadMs !== null).map(({ app }) => app)
@@ -142,7 +137,9 @@ export function retention(port: Port, removeHistory: RemoveHistory): Methods<Ret
         for (const { key, event_id } of rows) {
           if (event_id !== null) yield* sql.all(deleteEventId, { app, event_id, message: key })
         }
-        for (const each of deletesOfMessages) yield* sql.all(each, { messages: keys, ...spanOfKeys(keys) })
+        const values = { messages: keys, ...spanOfKeys(keys) }
+        for (const table of messageTables) yield* sql.all(deleteOf[table], values)
+        yield* sql.all(deleteMessages, values)
         return keys.length
       })
     },
@@ -159,7 +156,7 @@ export function retention(port: Port, removeHistory: RemoveHistory): Methods<Ret
     },
 
     *forgetPayloadEnds(messages) {
-      yield* port.relaxed.all(deletePayloadEnds, { messages })
+      yield* port.relaxed.all(deleteOf.payload_end, { messages, ...spanOfKeys(messages) })
     },
 
     *sweepWindows(limit) {

@@ -21,6 +21,7 @@ import {
   type ErasableMessage,
   type ErasedAnswers,
   eraseAnswers,
+  erasingBodies,
   lockAll,
   producerColumns,
   strayDeliveries,
@@ -136,13 +137,7 @@ export function subjectKeyPlace(app: number): SealedPlace {
 
 /** The columns beside the body in which a producer may have named the person. */
 const otherColumns = `${producerColumns}, event_id = null`
-const eraseMessages = statement(
-  'erase-subject-messages',
-  ({ among, bytes }) => `
-    update message set body = ${bytes(':nothing')}, ${otherColumns}, plan = null,
-           expunged_at = coalesce(expunged_at, :now), erase_reason = 'subject'
-     where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
-)
+const eraseMessages = erasingBodies('erase-subject-messages', `${otherColumns}, erase_reason = 'subject'`)
 const rewriteMessage = statement(
   'rewrite-subject-message',
   ({ bytes }) => `update message set body = ${bytes(':body')}, ${otherColumns} where key = :message`,

@@ -200,11 +200,15 @@ export class Connection {
     return this.logBytes < longLogBytes ? undefined : this.#longLog(this.logBytes)
   }
 
+  /** Writes the first page as it is, within the caller's transaction. */
+  writeNothing(): void {
+    const { user_version: version } = this.prepare<{ user_version: number }>('pragma user_version').get() ?? {}
+    this.db.exec(`pragma user_version = ${version ?? 0}`)
+  }
+
   #write(): { readonly error?: unknown } {
     try {
-      const { user_version: version } = this.prepare<{ user_version: number }>('pragma user_version').get() ?? {}
-      // Writes the first page as it is.
-      this.transaction(() => this.db.exec(`pragma user_version = ${version ?? 0}`))
+      this.transaction(() => this.writeNothing())
       return {}
     } catch (error) {
       return { error }

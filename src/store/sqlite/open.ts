@@ -246,8 +246,7 @@ export async function condition(connection: Connection): Promise<StoreCondition>
   const begunAt = clock.steady()
   try {
     connection.assertWritable()
-    const { user_version: version } = connection.prepare<{ user_version: number }>('pragma user_version').get() ?? {}
-    connection.relaxedTransaction(() => connection.db.exec(`pragma user_version = ${version ?? 0}`))
+    connection.relaxedTransaction(() => connection.writeNothing())
     await connection.onDisk()
   } catch (error) {
     throw asTrouble(error)

@@ -1,6 +1,7 @@
 import { replay } from '../../domain/delivery.ts'
 import { firstKeyAt, keyTime } from '../../domain/ids.ts'
 import { nothingRetained, type Retained } from '../maintenance.ts'
+import { messageTables } from '../sql/message-rows.ts'
 import { atOnce } from '../sql/port.ts'
 import type { RemoveHistory } from '../sql/retention.ts'
 import type { Connection } from './connection.ts'
@@ -20,11 +21,7 @@ const selectReplay = `
 const selectRecent = 'select 1 from attempt where message = ? and at >= ? limit 1'
 const deleteEventId = 'delete from event_id where app = ? and event_id = ? and message = ?'
 const deletesOfMessage = [
-  'delete from attempt where message = ?',
-  'delete from variant where message = ?',
-  'delete from coalesced where message = ?',
-  'delete from payload_end where message = ?',
-  'delete from subject where message = ?',
+  ...messageTables.map((table) => `delete from ${table} where message = ?`),
   'delete from message where key = ?',
 ]
 
