@@ -89,13 +89,13 @@ const findWaiting = postgresStatement(
 )
 
 /** A delivery that is to be coalesced. */
-export interface Joining extends NonNullable<Special['coalesce']> {
+interface Joining extends NonNullable<Special['coalesce']> {
   readonly endpoint: number
   readonly message: number
 }
 
 /** When a delivery is due, and whether it replaced another; undefined when a newer one replaced it. */
-export type Joined = { readonly dueAt: EpochMs; readonly replaces: boolean } | undefined
+type Joined = { readonly dueAt: EpochMs; readonly replaces: boolean } | undefined
 
 interface WindowRow {
   readonly endpoint: number

@@ -138,7 +138,7 @@ const findResting = postgresStatement(
 )
 
 /** For each class a range of pending's primary key. */
-export const readFronts = postgresStatement(
+const readFronts = postgresStatement(
   'read-fronts',
   `
     ${withClock}

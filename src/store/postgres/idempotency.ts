@@ -28,7 +28,7 @@ const takeHashes = postgresStatement(
     returning hash`,
 )
 // Without the sum, the planner prefers the index over expires_at, and reads every row that has not expired.
-export const selectTaken = postgresStatement(
+const selectTaken = postgresStatement(
   'taken-hashes',
   `
     select o.n, i.fingerprint, i.message, i.status, i.answer, m.id
@@ -50,7 +50,7 @@ const deleteUnanswered = postgresStatement(
   'delete from idempotency where hash = $1 and message is null and status is null',
 )
 // A range of idempotency_expires, from its low end. Rows that another process is sweeping are left to it.
-export const deleteExpired = postgresStatement(
+const deleteExpired = postgresStatement(
   'sweep-idempotency',
   `
     ${withClock}
@@ -60,7 +60,7 @@ export const deleteExpired = postgresStatement(
     returning 1`,
 )
 
-export interface Taken {
+interface Taken {
   readonly n: number
   readonly fingerprint: string
   /** The message of a publish; of a batch, the first. */

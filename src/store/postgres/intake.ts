@@ -45,7 +45,7 @@ interface Accepted {
 type Within = (publications: readonly Publication[], work: (run: Run) => Promise<Stored>) => Promise<Stored>
 
 /** Stores messages, if need be along with other changes. */
-export interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiting'> {
+interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiting'> {
   /** `along` is run in the transaction that stored these messages; an error that it rejects with undoes them. */
   publishTogether(
     publications: readonly Publication[],
@@ -219,7 +219,7 @@ const insertPayloadEnds = postgresStatement(
 )
 
 /** Whether the body of a message is erased before the message is removed. */
-export function endsEarly(publication: Publication): boolean {
+function endsEarly(publication: Publication): boolean {
   return payloadEndOf(publication, 0) !== undefined
 }
 

@@ -131,7 +131,7 @@ async function coalesce(run: Run, deliveries: readonly PlannedDelivery[], areLat
 }
 
 /** The outcome of coalescing a group's deliveries. */
-export interface CoalescedGroup {
+interface CoalescedGroup {
   /** The endpoints, by message, whose queues did not grow. */
   readonly merged: ReadonlyMap<number, readonly number[]>
   /** Deliveries that wait for the end of a window they opened. */
@@ -174,7 +174,7 @@ async function keepVariants(
 }
 
 /** An accepted publication that is not plain, and its key. */
-export interface AcceptedPlan {
+interface AcceptedPlan {
   readonly key: number
   readonly publication: Publication
   readonly wide: boolean

@@ -41,7 +41,7 @@ export interface Sessions {
   end(): Promise<void>
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly url: string
   /** Whether a commit waits until it is on disk. */
   readonly durable: boolean
@@ -248,7 +248,7 @@ const quoted = /["\\]/g
  * Several byte strings as one binary parameter and the place of each in it (from 1; a missing one has none). Written as
  * a bytea[] every byte would travel as two hex digits, escaped and parsed on both sides.
  */
-export interface PackedBytes {
+interface PackedBytes {
   readonly bytes: Buffer
   readonly starts: string
   readonly lengths: string

@@ -167,7 +167,7 @@ export function toSubscription(
 }
 
 /** The sealed columns of an endpoint as a database has them. */
-export type SealedColumns = Readonly<Record<SealedColumn, unknown>>
+type SealedColumns = Readonly<Record<SealedColumn, unknown>>
 
 /**
  * The values of those columns, with JSON as text and secrets sealed for this endpoint, as by `sealValue`. A damaged

@@ -149,11 +149,7 @@ export function* writeNotices(sql: Sql, context: Context, notices: readonly Noti
 }
 
 /** Writes a notice about the server within the transaction that is open. */
-export function* writeServerNotice(
-  sql: Sql,
-  type: ServerNoticeType,
-  data: Readonly<Record<string, unknown>>,
-): Work<void> {
+function* writeServerNotice(sql: Sql, type: ServerNoticeType, data: Readonly<Record<string, unknown>>): Work<void> {
   const row = { type, app: noApplication, endpoint: noApplication, message: null, data: JSON.stringify(data) }
   yield* sql.all(insertNotices, { notices: [row] })
 }

@@ -135,7 +135,7 @@ function toValue(value: unknown): Value {
   return isStructured ? JSON.stringify(value) : (value as Value)
 }
 
-export type DialectName = 'sqlite' | 'postgres'
+type DialectName = 'sqlite' | 'postgres'
 /** Postgres's advisory locks are numbers shared by all programs in a database; the first two spell `sluice`. */
 export const locks = {
   migrate: 0x736c7569,
@@ -288,4 +288,4 @@ const postgres: Dialect = {
   },
 }
 
-export const dialects: Readonly<Record<DialectName, Dialect>> = { sqlite, postgres }
+const dialects: Readonly<Record<DialectName, Dialect>> = { sqlite, postgres }

@@ -32,7 +32,7 @@ interface Taken {
 }
 
 /** The hashes that are taken. Each method runs inside the caller's transaction. */
-export interface TakenOnce {
+interface TakenOnce {
   find(once: Once, now: EpochMs): Taken | undefined
   take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs): void
 }

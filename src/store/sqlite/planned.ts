@@ -27,7 +27,7 @@ const deleteWaiting = `
 const insertCoalesced = 'insert or replace into coalesced (message, endpoint, at, successor) values (?, ?, ?, ?)'
 
 /** A message whose deliveries are not all plain. */
-export interface PlannedMessage {
+interface PlannedMessage {
   readonly key: number
   readonly app: number
   readonly since: EpochMs
@@ -41,7 +41,7 @@ export interface PlannedMessage {
  * Adds a message to the queues of endpoints by its plan, inside the caller's transaction. Answers the endpoints whose
  * queues did not grow, because the delivery replaced another or was replaced at once.
  */
-export type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], message: PlannedMessage) => number[]
+type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], message: PlannedMessage) => number[]
 
 /** Makes the function that queues deliveries that are not plain. */
 export function plannedQueue(connection: Connection): EnqueuePlanned {

@@ -22,7 +22,7 @@ export interface Queued {
 }
 
 /** Adds a message to the queues of endpoints, inside the caller's transaction. */
-export type Enqueue = (queued: Queued, endpoints: readonly number[], message: number, since: EpochMs) => void
+type Enqueue = (queued: Queued, endpoints: readonly number[], message: number, since: EpochMs) => void
 
 export interface Queueing {
   /** Runs `work` in a transaction that ends by waking the lanes it queued for, and then signals the watcher. */
