@@ -224,9 +224,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
       )
     },
 
-    *findPortalLook(app) {
-      return yield* port.first(selectLook, { app })
-    },
+    findPortalLook: (app) => port.first(selectLook, { app }),
 
     *setPortalLook(app, { name, logo, color }) {
       return yield* port.transaction(function* (sql) {

@@ -78,16 +78,12 @@ const deleteTrimmed = statement('delete-trimmed-audit', ({ deleteFound }) =>
 /** The audit log. */
 export function auditing(port: Port): Methods<Auditing> {
   return {
-    *appendAudit(entry) {
-      return yield* port.transaction((sql) => appendAudit(sql, port.context, entry))
-    },
+    appendAudit: (entry) => port.transaction((sql) => appendAudit(sql, port.context, entry)),
 
     listAudit: (page, { actor, action, app, since, until }) =>
       readPage(port, selectAudit, { actor, action, app, since, until }, page, (row) => row),
 
-    *auditCheckpoints() {
-      return yield* port.all(selectCheckpoints)
-    },
+    auditCheckpoints: () => port.all(selectCheckpoints),
 
     *addAuditCheckpoint(trim) {
       return yield* port.transaction(function* (sql) {

@@ -187,9 +187,7 @@ export function deadLetters(port: Port): Methods<Omit<DeadLetters, 'replay' | 'f
       return (yield* port.first(count, { ...of, from, until, limit }))?.count ?? 0
     },
 
-    *findDead(endpoint, message) {
-      return yield* port.first(selectDead, { endpoint, message })
-    },
+    findDead: (endpoint, message) => port.first(selectDead, { endpoint, message }),
 
     *deadAmong(deliveries) {
       return deliveries.length === 0 ? [] : yield* port.all(selectAmong, { deliveries: keysOf(deliveries) })

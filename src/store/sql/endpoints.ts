@@ -209,9 +209,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
       return apps.length === 0 ? [] : yield* port.all(selectFirst, { asked: apps.map((app) => ({ app })) })
     },
 
-    *endpointBriefs(app, after, limit) {
-      return yield* port.all(selectBriefs, { app, after, limit })
-    },
+    endpointBriefs: (app, after, limit) => port.all(selectBriefs, { app, after, limit }),
 
     nameEndpoints: (app, page) => listNamed(port, names, app, page, (row) => row),
 
@@ -247,9 +245,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
       )
     },
 
-    *expiringCertificates(before, limit) {
-      return yield* port.all(selectExpiring, { before, limit })
-    },
+    expiringCertificates: (before, limit) => port.all(selectExpiring, { before, limit }),
 
     *loadEndpoints(keys) {
       if (keys.length === 0) return []

@@ -122,9 +122,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
       return row !== undefined
     },
 
-    *findEventType(name) {
-      return yield* port.first(selectEventType, { name })
-    },
+    findEventType: (name) => port.first(selectEventType, { name }),
 
     *listEventTypes({ limit, order, after }, includeArchived, flags = null) {
       const shown: EventType[] = []

@@ -252,13 +252,9 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
       return (yield* port.all(selectAttempted, { message })).map(({ endpoint }) => endpoint)
     },
 
-    *attemptsOf(message) {
-      return yield* port.all(selectAttemptsOf, { message })
-    },
+    attemptsOf: (message) => port.all(selectAttemptsOf, { message }),
 
-    *attemptBriefsOf(message) {
-      return yield* port.all(selectBriefs, { message })
-    },
+    attemptBriefsOf: (message) => port.all(selectBriefs, { message }),
 
     *loadAttempts(wanted) {
       if (wanted.length === 0) return []
@@ -266,9 +262,7 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
       return inPlace(wanted, yield* port.all(selectSomeAttempts, { attempts, ...spanOf(attempts) }))
     },
 
-    *findAttempt(message, id) {
-      return yield* port.first(selectAttempt, { message, id })
-    },
+    findAttempt: (message, id) => port.first(selectAttempt, { message, id }),
 
     *latestAttempts(wanted) {
       if (wanted.length === 0) return []

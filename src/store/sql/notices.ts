@@ -72,9 +72,7 @@ const deleteNotices = statement(
 /** Notices that wait to be sent to operators. */
 export function notices(port: Port): Methods<Notices> {
   return {
-    *listNotices(limit) {
-      return yield* port.all(selectNotices, { limit })
-    },
+    listNotices: (limit) => port.all(selectNotices, { limit }),
 
     *removeNotices(keys) {
       if (keys.length > 0) yield* port.transaction((sql) => sql.all(deleteNotices, { keys }))

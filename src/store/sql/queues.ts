@@ -140,9 +140,7 @@ const soonMs = 50
 /** Finds, adds and removes waiting deliveries. */
 export function queues(port: Port): Methods<Pick<Store, 'replay' | 'findReplaying' | 'findQueued'>> {
   return {
-    *replay(deliveries) {
-      return yield* port.transaction((sql) => requeue(sql, deliveries))
-    },
+    replay: (deliveries) => port.transaction((sql) => requeue(sql, deliveries)),
 
     *findReplaying(deliveries) {
       const found = yield* search(port, deliveries.map(replayRange))

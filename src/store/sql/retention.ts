@@ -144,9 +144,7 @@ export function retention(
       })
     },
 
-    *duePayloadEnds(limit) {
-      return yield* port.relaxed.all(selectPayloadEnds, { limit })
-    },
+    duePayloadEnds: (limit) => port.relaxed.all(selectPayloadEnds, { limit }),
 
     *postponePayloadEnds(messages) {
       for (const message of messages) {

@@ -244,9 +244,7 @@ export function sources(port: Port): Methods<Sources> {
       return (yield* port.relaxed.all(sweepOldSamples, { age: ageMs, limit })).length
     },
 
-    *refusingSources(sinceMs, refusals, limit) {
-      return yield* port.all(selectRefusing, { since: sinceMs, refusals, limit })
-    },
+    refusingSources: (sinceMs, refusals, limit) => port.all(selectRefusing, { since: sinceMs, refusals, limit }),
   }
 }
 

@@ -81,9 +81,8 @@ export function subjects(port: Port): Methods<Omit<Subjects, 'scrubErased'>> {
       return rules && { ...rules, since: row?.since ?? 0 }
     },
 
-    *listSubjectMessages(app, hash, { after, until, limit }) {
-      return yield* port.all(selectMessages, { app, hash, after, until, limit })
-    },
+    listSubjectMessages: (app, hash, { after, until, limit }) =>
+      port.all(selectMessages, { app, hash, after, until, limit }),
 
     *weighMessages(messages) {
       return messages.length === 0 ? [] : yield* port.all(weighAll, { messages, ...spanOfKeys(messages) })

@@ -292,9 +292,7 @@ export function leading(port: Port): Methods<Leading> {
       return { leads: false, epoch: row?.epoch ?? 0, leftMs: row?.leftMs ?? 0 }
     },
 
-    *listWorkers(limit) {
-      return yield* port.all(selectWorkers, { limit })
-    },
+    listWorkers: (limit) => port.all(selectWorkers, { limit }),
 
     *resign({ id }) {
       yield* port.all(endLead, { id })

@@ -34,7 +34,7 @@ interface Taken {
 /** The hashes that are taken. Each method runs inside the caller's transaction. */
 interface TakenOnce {
   find(once: Once, now: EpochMs): Taken | undefined
-  take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs): void
+  take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs, status?: number): void
 }
 
 export function takenOnce(connection: Connection): TakenOnce {
@@ -49,9 +49,9 @@ export function takenOnce(connection: Connection): TakenOnce {
       }
       return undefined
     },
-    take({ hash, fingerprint, ttlMs }, message, answer, now) {
+    take({ hash, fingerprint, ttlMs }, message, answer, now, status) {
       const expiresAt = now + Math.ceil(ttlMs)
-      insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, message, null, answer)
+      insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, message, status ?? null, answer)
     },
   }
 }
@@ -60,7 +60,6 @@ export function takenOnce(connection: Connection): TakenOnce {
 export function idempotency(connection: Connection): Synchronous<Idempotency> {
   const { vault } = connection.context
   const taken = takenOnce(connection)
-  const insert = connection.prepare(insertTaken)
   const free = connection.prepare(deleteUnanswered)
   const sweep = connection.prepare(deleteExpired)
 
@@ -87,10 +86,7 @@ export function idempotency(connection: Connection): Synchronous<Idempotency> {
     complete(once, { status, body }): void {
       connection.transaction(() => {
         const now = connection.now()
-        if (!release(once, now)) return
-        const { hash, fingerprint, ttlMs } = once
-        const expiresAt = now + Math.ceil(ttlMs)
-        insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, null, status, sealAnswer(vault, hash, body))
+        if (release(once, now)) taken.take(once, null, sealAnswer(vault, once.hash, body), now, status)
       })
     },
 

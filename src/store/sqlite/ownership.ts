@@ -5,7 +5,7 @@ import { sendableColumns, sendableShape } from '../sql/endpoint-rows.ts'
 import type { Shape } from '../sql/statement.ts'
 import { type LaneRow, toClaimed } from '../sql/workers.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { fromStored } from './port.ts'
+import { shaped } from './port.ts'
 import { laneWakes } from './queueing.ts'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
@@ -90,7 +90,7 @@ export function ownership(connection: Connection): Synchronous<Pick<Ownership, '
           }
         }
         return {
-          lanes: found.map((lane) => toClaimed(fromStored(lane, laneShape), now, connection.context)),
+          lanes: found.map((lane) => toClaimed(shaped(lane, laneShape), now, connection.context)),
           nextInMs: nextInMs(now, regions),
         }
       })

@@ -162,13 +162,8 @@ function named(row: readonly unknown[], columns: readonly string[]): Record<stri
   return made
 }
 
-/** The row in the form that Postgres has it in. */
-export function fromStored<Row>(row: object, shape: Shape<Row>): Row {
-  return shaped({ ...row }, shape)
-}
-
 /** Changes the row to the form that Postgres has it in. */
-function shaped<Row>(parsed: Record<string, unknown>, { json = [], flags = [], sealed = [] }: Shape<Row>): Row {
+export function shaped<Row>(parsed: Record<string, unknown>, { json = [], flags = [], sealed = [] }: Shape<Row>): Row {
   for (const column of json) {
     const text = parsed[column]
     if (typeof text === 'string') parsed[column] = JSON.parse(text)
