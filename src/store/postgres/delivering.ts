@@ -10,14 +10,7 @@ import {
   type RestingLane,
   untried,
 } from '../delivering.ts'
-import {
-  nextExpired,
-  type PendingColumns,
-  pendingColumns,
-  spanOf,
-  spanOfKeys,
-  toPendingRow,
-} from '../sql/message-rows.ts'
+import { type PendingColumns, pendingColumns, spanOf, spanOfKeys, toPendingRow } from '../sql/message-rows.ts'
 import { type Database, withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
 import { integers, postgresStatement, texts } from './sessions.ts'
@@ -149,21 +142,6 @@ const readFronts = postgresStatement(
            ) as p`,
 )
 
-/** Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded. */
-const findExpired = postgresStatement(
-  'find-expired',
-  `
-    ${withClock}, page as materialized (
-      select endpoint, ${storedColumns} from pending
-       where expires_at >= $1 and expires_at <= (select now from clock) order by expires_at limit $2
-    )
-    select p.endpoint, p.expires_at, lane.app, ${rowColumns}
-      from clock, page p left join lateral (
-             select app from lane where endpoint = p.endpoint and owner is null limit 1
-           ) as lane on true
-     order by p.expires_at`,
-)
-
 /**
  * Lanes are locked for as long as this takes, if unowned and not locked already, so that no worker claims them meanwhile.
  * Rows are locked before they are deleted by their place. The statement waits for no lock, so it cannot deadlock; the next
@@ -210,15 +188,8 @@ interface RestingRow extends RowColumns {
   readonly retry: RestingLane['retry']
 }
 
-interface ExpiredRow extends RowColumns {
-  readonly endpoint: number
-  readonly expires_at: number
-  /** Null when the lane has an owner. */
-  readonly app: number | null
-}
-
 /** Reads due deliveries, settles them, and ends those that wait too long or are too many in unowned lanes. */
-export function delivering(database: Database): Deliveries {
+export function delivering(database: Database): Omit<Deliveries, 'readExpired'> {
   const { relaxed } = database
   return {
     async readDue(reads) {
@@ -249,14 +220,6 @@ export function delivering(database: Database): Deliveries {
 
     async readFronts(endpoint, limit) {
       return (await relaxed.run<RowColumns>(readFronts, [endpoint, limit])).map(toRow)
-    },
-
-    async readExpired(from, limit) {
-      const rows = await relaxed.run<ExpiredRow>(findExpired, [from ?? 0, limit])
-      const deliveries = rows.flatMap((row) =>
-        row.app === null ? [] : [{ endpoint: row.endpoint, app: row.app, row: toRow(row) }],
-      )
-      return { deliveries, next: nextExpired(rows, from, limit) }
     },
 
     async endResting(ends) {

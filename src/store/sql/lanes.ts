@@ -8,12 +8,12 @@ import {
   type LaneFacts,
   type LaneGroup,
   type LaneState,
-  type Lanes,
   type LaneViews,
   type RowStatus,
   type StoredAnswer,
 } from '../lanes.ts'
-import { sqlRetryInMs, toRetryInMs } from './message-rows.ts'
+import type { Store } from '../store.ts'
+import { type PendingColumns, pendingColumns, sqlRetryInMs, toPendingRow, toRetryInMs } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { type Dialect, statement } from './statement.ts'
 
@@ -145,8 +145,23 @@ const retryRow = statement(
    returning message`,
 )
 const skipRow = statement('skip-head', `update pending set held_until = ${skipMark} where ${place} returning message`)
+// Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded.
+const selectExpired = statement<ExpiredRow>(
+  'find-expired',
+  `select endpoint, class, expires_at as "expiresAt", ${pendingColumns('pending', ':now')},
+          (select app from lane where lane.endpoint = pending.endpoint and owner is null limit 1) as app
+     from pending where expires_at >= :from and expires_at <= :now order by expires_at limit :limit`,
+)
 // Below zero, not_before tells an owner that is releasing the lane that its rest is outdated.
 const endRest = statement('end-rest-of-head', 'update lane set not_before = -1 where endpoint = :endpoint')
+
+interface ExpiredRow extends PendingColumns {
+  readonly endpoint: number
+  readonly class: Class
+  readonly expiresAt: EpochMs
+  /** Null when the lane has an owner. */
+  readonly app: number | null
+}
 
 interface HeadRow {
   readonly now: EpochMs
@@ -160,7 +175,7 @@ interface HeadRow {
 const behindAll = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
 
 /** The state of lanes, as their owners answer and as their queues show, and commands to their fronts. */
-export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> {
+export function lanes(port: Port): Methods<LaneViews & Pick<Store, 'findLane' | 'readExpired'>> {
   return {
     *findLane(endpoint) {
       const row = yield* port.first(selectLane, { endpoint })
@@ -218,6 +233,14 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       return row && { ...row, retryInMs: toRetryInMs(row.retryInMs) }
     },
 
+    *readExpired(from, limit) {
+      const rows = yield* port.relaxed.all(selectExpired, { from: from ?? 0, limit })
+      const deliveries = rows.flatMap(({ endpoint, app, ...row }) =>
+        app === null ? [] : [{ endpoint, app, row: toPendingRow(row, row.class) }],
+      )
+      return { deliveries, next: nextExpired(rows, from, limit) }
+    },
+
     *commandFront(endpoint, message, command) {
       return yield* port.transaction(function* (sql): Work<FrontAnswer> {
         const row =
@@ -241,4 +264,18 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       })
     },
   }
+}
+
+/**
+ * Where the next page of expired rows begins: at the last instant of a full page, or behind it when all of the page is of
+ * that instant. Null behind the last page.
+ */
+function nextExpired(
+  rows: readonly { readonly expiresAt: EpochMs }[],
+  from: EpochMs | null,
+  limit: number,
+): EpochMs | null {
+  const last = rows.at(-1)
+  if (rows.length < limit || last === undefined) return null
+  return last.expiresAt === from ? last.expiresAt + 1 : last.expiresAt
 }

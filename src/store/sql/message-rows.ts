@@ -198,17 +198,3 @@ export function pendingRow(
     variant,
   }
 }
-
-/**
- * Where the next page of expired rows begins: at the last instant of a full page, or behind it when all of the page is of
- * that instant. Null behind the last page.
- */
-export function nextExpired(
-  rows: readonly { readonly expires_at: EpochMs }[],
-  from: EpochMs | null,
-  limit: number,
-): EpochMs | null {
-  const last = rows.at(-1)
-  if (rows.length < limit || last === undefined) return null
-  return last.expires_at === from ? last.expires_at + 1 : last.expires_at
-}

@@ -1,11 +1,10 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type Class, classes, timed } from '../../domain/delivery.ts'
+import { classes, timed } from '../../domain/delivery.ts'
 import { toFlow } from '../../domain/flow.ts'
 import {
   type Deliveries,
   type DueRead,
   type DueRows,
-  type Expired,
   type Outgoing,
   type PendingRow,
   type RestingEnd,
@@ -13,7 +12,6 @@ import {
   untried,
 } from '../delivering.ts'
 import {
-  nextExpired,
   type PendingColumns,
   type PendingValues,
   pendingColumns,
@@ -74,11 +72,6 @@ const selectResting = `
 const rowColumns = pendingColumns('pending', ':now')
 const selectFront = `
   select ${rowColumns} from pending where endpoint = :endpoint and class = :class order by due_at, message limit +:limit`
-// Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded.
-const selectExpired = `
-  select pending.endpoint, lane.app, lane.owner, pending.class, pending.expires_at, ${rowColumns}
-  from pending join lane on lane.endpoint = pending.endpoint
-  where pending.expires_at >= :from and pending.expires_at <= :now order by pending.expires_at limit +:limit`
 const selectUnowned = 'select 1 from lane where endpoint = ? and owner is null'
 const takePending = `
   delete from pending where endpoint = ? and class = ? and due_at = ? and message = ? returning since, attempts`
@@ -89,16 +82,8 @@ interface RestingRow {
   readonly retry: string | null
 }
 
-interface ExpiredRow extends PendingColumns {
-  readonly class: Class
-  readonly endpoint: number
-  readonly app: number
-  readonly owner: number | null
-  readonly expires_at: EpochMs
-}
-
 /** Reads due deliveries, settles them, and ends those that wait too long or are too many in unowned lanes. */
-export function delivering(connection: Connection): MaybeSynchronous<Deliveries> {
+export function delivering(connection: Connection): MaybeSynchronous<Omit<Deliveries, 'readExpired'>> {
   const pending = connection.prepareLists<PendingValues>(selectPending)
   const timedRows = connection.prepareLists<PendingValues>(selectTimed)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
@@ -107,7 +92,6 @@ export function delivering(connection: Connection): MaybeSynchronous<Deliveries>
   const nextEndpoint = connection.prepare<{ endpoint: number | null }>(selectNextEndpoint)
   const resting = connection.prepare<RestingRow>(selectResting)
   const front = connection.prepare<PendingColumns>(selectFront)
-  const expired = connection.prepare<ExpiredRow>(selectExpired)
   const unowned = connection.prepare<unknown>(selectUnowned)
   const take = connection.prepare<{ since: EpochMs; attempts: number }>(takePending)
   const addDead = deadLetterWriter(connection)
@@ -168,15 +152,6 @@ export function delivering(connection: Connection): MaybeSynchronous<Deliveries>
     },
 
     readFronts: (endpoint, limit) => frontsOf(endpoint, limit, connection.now()),
-
-    readExpired(from, limit): Expired {
-      const now = connection.now()
-      const rows = expired.all({ from: from ?? 0, now, limit })
-      const deliveries = rows.flatMap((row) =>
-        row.owner === null ? [{ endpoint: row.endpoint, app: row.app, row: toPendingRow(row, row.class) }] : [],
-      )
-      return { deliveries, next: nextExpired(rows, from, limit) }
-    },
 
     endResting(ends) {
       if (ends.length === 0) return []

@@ -4,7 +4,6 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Identity } from '../../domain/ids.ts'
 import { networkFileSystem, type StoreCondition } from '../../domain/store-condition.ts'
-import type { Deliveries } from '../delivering.ts'
 import { knownMigrations, type Migration, missingFrom } from '../migrations.ts'
 import { type Administration, administration, type HandWritten } from '../sql/administration.ts'
 import { atOnce, finishNow } from '../sql/port.ts'
@@ -173,7 +172,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised<Taking>(taking),
     ...onSqlite<Pick<Store, 'join' | 'renew' | 'leave'>>(workers(port), beforeDeciding),
     ...promised(ownership(connection), beforeDeciding),
-    ...promised<Deliveries>(delivering(connection), beforeDeciding),
+    ...promised(delivering(connection), beforeDeciding),
     ...promised(idempotency(connection)),
     ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping' | 'upkeep' | 'scrubErased'>>({

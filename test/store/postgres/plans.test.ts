@@ -33,7 +33,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['repair-lanes', [/class = 0/, /class = 2/, /class = 1/, /endpoint = ANY/]],
   ['find-resting', [/endpoint > \$1/, /endpoint = walk\S*\.endpoint/, /key = walk\S*\.endpoint/, /class = c\.class/]],
   ['read-fronts', [/endpoint = \$1 AND class = c\.class/]],
-  ['find-expired', [/expires_at >= \$1 AND expires_at <= /, /endpoint = p\.endpoint/]],
+  ['find-expired', [/expires_at >= \$1 AND expires_at <= /, /endpoint = pending\.endpoint/]],
   ['end-resting', [/endpoint = ANY/, /endpoint = w\S*\.endpoint AND class = \S+ AND due_at = \S+ AND message = /]],
   ['dead-among', [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
   ['publish', [/key = m\.app/]],

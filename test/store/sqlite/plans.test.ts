@@ -265,9 +265,10 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'what has expired is a range of the index over what can',
-    ['pending.expires_at >= :from'],
+    ['find-expired'],
     [
       'SEARCH pending USING INDEX pending_expires (expires_at>? AND expires_at<?)',
+      'CORRELATED SCALAR SUBQUERY 1',
       'SEARCH lane USING INTEGER PRIMARY KEY (rowid=?)',
     ],
   ],
