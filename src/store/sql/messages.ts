@@ -25,6 +25,7 @@ import {
   summaryShape,
 } from './message-rows.ts'
 import type { Methods, Port } from './port.ts'
+import { deliveryFields, keysOf } from './queues.ts'
 import { inBothOrders, listStart, statement } from './statement.ts'
 
 const selectMessage = statement<Message>(
@@ -145,7 +146,7 @@ const selectSomeAttempts = statement<Attempt & { readonly place: number }>(
   attemptShape,
 )
 const selectLatest = statement<AttemptSummary & { readonly place: number }>('latest-attempts', (dialect) => {
-  const wanted = dialect.rowsOf(':deliveries', 'wanted', { message: 'bigint', endpoint: 'bigint' })
+  const wanted = dialect.rowsOf(':deliveries', 'wanted', deliveryFields)
   return dialect.name === 'sqlite'
     ? `select place, ${attemptSummaryColumns} from ${wanted} join attempt using (message, endpoint)
         where n = (select max(n) from attempt as every
@@ -165,7 +166,7 @@ const selectCoalesced = statement<Coalesced & { readonly place: number }>(
   ({ rowsOf, probe }) => `
     select wanted.place, coalesced.at,
            (select id from message where message.key = coalesced.successor limit 1) as "into"
-      from ${rowsOf(':deliveries', 'wanted', { message: 'bigint', endpoint: 'bigint' })}
+      from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
       ${probe(
         'coalesced',
         `coalesced.message = wanted.message and coalesced.endpoint = wanted.endpoint and ${inSpan('coalesced.message')}`,
@@ -266,14 +267,12 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
 
     *latestAttempts(wanted) {
       if (wanted.length === 0) return []
-      const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
-      return inPlace(wanted, yield* port.all(selectLatest, { deliveries, ...spanOf(deliveries) }))
+      return inPlace(wanted, yield* port.all(selectLatest, { deliveries: keysOf(wanted), ...spanOf(wanted) }))
     },
 
     *findCoalesced(wanted) {
       if (wanted.length === 0) return []
-      const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
-      return inPlace(wanted, yield* port.all(selectCoalesced, { deliveries, ...spanOf(deliveries) }))
+      return inPlace(wanted, yield* port.all(selectCoalesced, { deliveries: keysOf(wanted), ...spanOf(wanted) }))
     },
 
     *expungeAttempt({ message, endpoint, n }) {
