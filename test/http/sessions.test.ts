@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { HttpContext } from '../../src/http/context.ts'
+import type { HttpContext } from '../../src/http/app.ts'
 import { hashApiKey, makeSessionToken } from '../../src/operations/auth.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../virtual-clock.ts'
