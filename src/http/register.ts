@@ -7,8 +7,16 @@ import type { Clock } from '../domain/clock.ts'
 import { Turns } from '../domain/turns.ts'
 import { usedKey } from '../intake/publication.ts'
 import type { Scanner } from '../json/scan.ts'
-import { type BodyKind, type CheckedCall, checkCall, parseBody } from '../operations/check.ts'
-import { hasKey, onceOf, queryOf, replayed } from '../operations/idempotency.ts'
+import {
+  type BodyKind,
+  type CheckedCall,
+  checkCall,
+  hasKey,
+  onceOf,
+  parseBody,
+  queryOf,
+  replayed,
+} from '../operations/check.ts'
 import { finderOf } from '../operations/lookup.ts'
 import type { Parts } from '../operations/parts.ts'
 import { keepsAnswer, Reply, type Route, urlOf } from '../operations/route.ts'

@@ -15,10 +15,8 @@ import { openVerifier, unreadable, type Verifier, type VerifierDeps } from '../s
 import type { Once } from '../store/publishing.ts'
 import type { ArrivingSource } from '../store/sources.ts'
 import type { Store } from '../store/store.ts'
-import { ArrivalFloods } from './arrival-floods.ts'
-import { ArrivalNotes, type Refused } from './arrival-notes.ts'
-import { arrivedHeaders } from './arrived-headers.ts'
-import { FailureLimit, KeyedRate } from './keyed-rate.ts'
+import { ArrivalNotes, arrivedHeaders, type Refused } from './arrival-notes.ts'
+import { ArrivalFloods, FailureLimit, KeyedRate } from './caller-limits.ts'
 
 /** The largest body of an arrival, whatever `bodyLimit` says. */
 export const arrivalBytesLimit = 16 * 1024 * 1024

@@ -8,7 +8,7 @@ import { type Store, StoreTrouble } from '../store/store.ts'
 import type { OwnedWebSession } from '../store/web-sessions.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
 import { type BrowserRequest, refuseForgery, sessionToken } from './browser-session.ts'
-import { FailureLimit } from './keyed-rate.ts'
+import { FailureLimit } from './caller-limits.ts'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const randomLength = 30 // 178 bits

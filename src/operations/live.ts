@@ -11,8 +11,7 @@ import { type Store, StoreTrouble } from '../store/store.ts'
 import { type Caller, seesErasures } from './access.ts'
 import type { Authenticator } from './auth.ts'
 import type { Explainer, KnownLane } from './explainer.ts'
-import { AttemptFeed, EndpointFeed, type NamedAttempt } from './live-attempts.ts'
-import { type Frame, LiveStream } from './live-stream.ts'
+import { AttemptFeed, EndpointFeed, type Frame, LiveStream, type NamedAttempt } from './live-stream.ts'
 
 /** Between two polls of the store. */
 const tickMs = 1000

@@ -13,11 +13,11 @@ import { type FetchKeys, KeySets } from '../sources/key-sets.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { type ArrivalLimits, Arrivals, type OnArrival } from './arrivals.ts'
 import { Authenticator } from './auth.ts'
+import { OneByOne } from './caller-limits.ts'
 import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
 import { Live, type LiveSources } from './live.ts'
 import { liveOut } from './nouns/live.ts'
-import { OneByOne } from './one-by-one.ts'
 import { openApiDocument } from './openapi.ts'
 
 /** The parts of the program that the operations work with. */

@@ -8,9 +8,9 @@ import { oneLine } from './dead-letter-jsonl.ts'
 import { statusesOf } from './nouns/attempt-list.ts'
 import { shownStatus, statusTexts, toAttemptOut } from './nouns/attempt-schema.ts'
 import { toDeadOut } from './nouns/dead-letter-schema.ts'
+import { messagesAsBytes } from './nouns/message-schema.ts'
 import { partsOf } from './page.ts'
 import type { Parts } from './parts.ts'
-import { messagesAsBytes } from './payload.ts'
 
 /**
  * Everything about a data subject as lines of JSON: each message that names the subject, followed by its deliveries, its

@@ -12,12 +12,13 @@ import type { Application } from '../../domain/endpoint.ts'
 import { defined } from '../../domain/field.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { headerNamePattern, isReservedHeader } from '../../wire/headers.ts'
-import { type BodyOf, inBody, shown } from '../field-schema.ts'
 import {
+  type BodyOf,
   closed,
   createdAt,
   described,
   id,
+  inBody,
   integer,
   iso,
   Labels,
@@ -25,6 +26,7 @@ import {
   maybe,
   nullable,
   optional,
+  shown,
   text,
   uid,
   uidOut,

@@ -12,11 +12,9 @@ import { Turns } from '../../domain/turns.ts'
 import { withField } from '../../json/exact.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
-import { readTimes } from '../instant.ts'
 import { isRef } from '../lookup.ts'
-import { numbers, type Walked, writePage } from '../page.ts'
+import { numbers, readTimes, type Walked, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { messagesAsBytes } from '../payload.ts'
 import {
   type AttemptedQuery,
   type AttemptQuery,
@@ -26,7 +24,7 @@ import {
   shownStatus,
   toAttemptOut,
 } from './attempt-schema.ts'
-import { toMessageFilter } from './message-schema.ts'
+import { messagesAsBytes, toMessageFilter } from './message-schema.ts'
 
 /** A message that was tried at an endpoint. */
 export interface Tried extends StatusFacts {

@@ -7,7 +7,6 @@ import type { Explainer, Look, WaitingDelivery } from '../explainer.ts'
 import { listOf } from '../fields.ts'
 import { fromItem, numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { messagesAsBytes } from '../payload.ts'
 import { type Noun, route, type Things } from '../route.ts'
 import {
   type AttemptPlace,
@@ -35,6 +34,7 @@ import {
   toStatusOut,
 } from './attempt-schema.ts'
 import { toEndpointOut } from './endpoint-schema.ts'
+import { messagesAsBytes } from './message-schema.ts'
 
 const shorterPages = 'When a filter skips many rows, a page may be shorter than asked: continue until `done`.'
 

@@ -10,9 +10,8 @@ import { admin, viewShared } from '../access.ts'
 import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
 import { jsonSchemaProblems } from '../json-schema.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
-import { fromItem, PageQuery, paginateBy, walk } from '../page.ts'
+import { fromItem, matches, PageQuery, paginateBy, searchFor, walk } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
-import { matches, searchFor } from '../search.ts'
 import { compile, refuseIf } from '../validate.ts'
 import {
   description,

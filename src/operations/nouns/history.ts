@@ -21,10 +21,9 @@ import type { HistoryPlace, HistoryRange, ReadHistory } from '../../store/histor
 import type { Store } from '../../store/store.ts'
 import { type Caller, viewShared } from '../access.ts'
 import { described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
-import { dateTime, readInstants } from '../instant.ts'
 import { isRef, lookUp } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { refuseIf } from '../validate.ts'
+import { dateTime, readInstants, refuseIf } from '../validate.ts'
 
 const dayMs = 24 * hourMs
 const ranges = { '15m': hourMs / 4, '1h': hourMs, '24h': dayMs, '7d': 7 * dayMs, '90d': 90 * dayMs } as const

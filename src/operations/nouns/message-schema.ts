@@ -1,18 +1,20 @@
 import { isUtf8 } from 'node:buffer'
 import { type Static, Type } from 'typebox'
-import { type EpochMs, instantPattern } from '../../domain/clock.ts'
-import type { Message, MessageFilter } from '../../domain/delivery.ts'
+import { instantPattern } from '../../domain/clock.ts'
+import type { Message, MessageFilter, MessageSummary } from '../../domain/delivery.ts'
 import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { inQuery, listInQuery } from '../field-schema.ts'
+import type { Store } from '../../store/store.ts'
 import {
   described,
   flag,
   Headers,
   id,
+  inQuery,
   instant,
   integer,
   iso,
+  listInQuery,
   listOf,
   maybe,
   namePattern,
@@ -228,18 +230,15 @@ export const BulkExpungeContentsOut = Type.Object({
   results: Type.Record(Type.String(), Type.Enum(['expunged', 'not-found'])),
 })
 
-export interface MessageSummary extends Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> {
-  readonly tags?: readonly string[] | null
-  readonly deliverAt?: EpochMs | null
-  readonly expiresAt?: EpochMs | null
-  readonly orderingKey?: string | null
-}
+/** The fields of a message that an answer shows, apart from its payload. */
+type ShownMessage = Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> &
+  Partial<Pick<Message, 'tags' | 'deliverAt' | 'expiresAt' | 'orderingKey'>>
 
 /**
  * A message as callers see it, as bytes: the payload is the producer's own, which no serialiser may touch. All else but the
  * ordering key is ASCII by its pattern and needs no escaping.
  */
-export function messageBytes(message: MessageSummary, payload: Uint8Array): Buffer {
+export function messageBytes(message: ShownMessage, payload: Uint8Array): Buffer {
   const {
     key,
     id,
@@ -298,3 +297,25 @@ const openBrace = 0x7b
 
 /** Replaces a payload that the caller did not ask for. */
 export const noPayload = Buffer.from('{}')
+
+const expired = Buffer.from('{"expired":true}')
+
+/** A message's payload as callers see it; one whose bytes are gone says so, as Svix does. */
+export function payloadOf(
+  message: Pick<MessageSummary, 'contentType' | 'expunged'>,
+  body: Uint8Array | undefined,
+): Uint8Array {
+  return message.expunged || body === undefined ? expired : shownPayload(body, message.contentType)
+}
+
+/** Messages as callers see them, in the order given; the bodies are read only when asked for. */
+export async function messagesAsBytes(
+  store: Store,
+  summaries: readonly MessageSummary[],
+  withContent: boolean,
+): Promise<Buffer[]> {
+  if (!withContent) return summaries.map((summary) => messageBytes(summary, noPayload))
+  const outgoing = await store.loadMessages([...new Set(summaries.map((summary) => summary.key))])
+  const bodies = new Map(outgoing.map(({ key, body }) => [key, body]))
+  return summaries.map((summary) => messageBytes(summary, payloadOf(summary, bodies.get(summary.key))))
+}

@@ -10,12 +10,10 @@ import { withFields } from '../../json/exact.ts'
 import type { Once } from '../../store/publishing.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, publish, view } from '../access.ts'
+import { hasKey, onceOf, queryOf, replayed } from '../check.ts'
 import { listOf } from '../fields.ts'
-import { hasKey, onceOf, queryOf, replayed } from '../idempotency.ts'
-import { keyRangeOf, readTimes } from '../instant.ts'
 import { isRef } from '../lookup.ts'
-import { writePage } from '../page.ts'
-import { messagesAsBytes, payloadOf } from '../payload.ts'
+import { keyRangeOf, readTimes, writePage } from '../page.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
 import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -35,7 +33,9 @@ import {
   MessagePrecheckIn,
   MessagePrecheckOut,
   messageBytes,
+  messagesAsBytes,
   noPayload,
+  payloadOf,
   RawQuery,
   shownPayload,
   toMessageFilter,

@@ -3,8 +3,7 @@ import type { SimpleForm } from '../../domain/field.ts'
 import type { Provider } from '../../sources/provider.ts'
 import { type ProviderName, providerNames, providers } from '../../sources/providers.ts'
 import { read } from '../access.ts'
-import { schemaOf } from '../field-schema.ts'
-import { flag, nullable, text, whole } from '../fields.ts'
+import { flag, nullable, schemaOf, text, whole } from '../fields.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
 const list = (description: string) => Type.Array(Type.String(), { description })

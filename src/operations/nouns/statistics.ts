@@ -1,10 +1,9 @@
 import { Type } from 'typebox'
 import { admin } from '../access.ts'
 import { described, maybe } from '../fields.ts'
-import { dateTime } from '../instant.ts'
 import { isRef } from '../lookup.ts'
 import { type Noun, route } from '../route.ts'
-import { refuseIf } from '../validate.ts'
+import { dateTime, refuseIf } from '../validate.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
 import { readSpan } from './replay.ts'
 
