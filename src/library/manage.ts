@@ -2,7 +2,7 @@ import type { Static } from 'typebox'
 import type { CallRoute } from '../operations/in-process.ts'
 import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../operations/nouns/application-schema.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../operations/nouns/endpoint-schema.ts'
-import type { EndpointSecretRotateIn } from '../operations/nouns/endpoint-secret.ts'
+import type { EndpointSecretRotateIn } from '../operations/nouns/endpoints.ts'
 import type {
   ScheduleFields,
   ScheduleOut as ScheduleOutSchema,

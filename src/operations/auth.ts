@@ -5,7 +5,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { type ApiKey, type AppToken, noteUseEveryMs } from '../store/access.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
-import type { OwnedWebSession } from '../store/web-sessions.ts'
+import type { OwnedWebSession, WebSessionOwner } from '../store/web-sessions.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
 import { type BrowserRequest, refuseForgery, sessionToken } from './browser-session.ts'
 import { FailureLimit } from './caller-limits.ts'
@@ -42,11 +42,6 @@ export function makeSessionToken(randomText: RandomText): string {
   return make('websess', randomText)
 }
 
-/** Makes the token of a link that signs in once. */
-export function makeLinkToken(randomText: RandomText): string {
-  return make('signin', randomText)
-}
-
 /** The hash of a key that the store keeps. Keys are random, so a fast hash is safe. */
 export function hashApiKey(key: string): Buffer {
   return Buffer.from(digestOf(key), 'latin1')
@@ -76,6 +71,20 @@ function checksum(text: string): string {
     rest = Math.floor(rest / 62)
   }
   return encoded
+}
+
+/** How long a sign-in link works. */
+export const linkLifetimeMs = 10 * 60_000
+
+/** Makes a link that signs in once. Its token stands behind the #, which browsers keep to themselves. */
+export async function makeSignInLink(
+  { store, randomText }: { readonly store: Pick<Store, 'createSignInLink'>; readonly randomText: RandomText },
+  owner: WebSessionOwner,
+  url: string,
+): Promise<string> {
+  const token = make('signin', randomText)
+  await store.createSignInLink({ hash: hashApiKey(token), owner, expiresInMs: linkLifetimeMs })
+  return `${url}/#signin=${token}`
 }
 
 /** A request that asks to be admitted. Admission sets `caller`, and the id of the caller's own application in `params`. */

@@ -14,6 +14,7 @@ import {
   type Need,
   ownAccess,
   publish,
+  view,
   viewSecret,
 } from '../access.ts'
 import { fixedCaller, hashApiKey, makeAppToken } from '../auth.ts'
@@ -201,3 +202,68 @@ export const authentication = {
     }),
   ],
 } satisfies Noun
+
+/** Large enough for a sharp logo, small enough to come with every page. */
+const longestLogo = 48 * 1024
+/** Images alone. A page shows it as an image, in which an SVG runs no script and loads nothing. */
+const logoPattern = '^data:image/(png|jpeg|gif|webp|svg\\+xml);base64,[A-Za-z0-9+/]+={0,2}$'
+
+const PortalLookIn = Type.Object({
+  name: maybe(
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "Heading of the portal; the application's name by default.",
+    }),
+  ),
+  logo: maybe(
+    Type.String({
+      maxLength: longestLogo,
+      pattern: logoPattern,
+      description: 'Logo as a `data:` URL with base64: PNG, JPEG, GIF, WebP or SVG, up to 48 KiB. Null for none.',
+    }),
+  ),
+  color: maybe(
+    Type.String({ pattern: '^#[0-9a-fA-F]{6}$', description: 'Colour of buttons and links, such as `#3b5bdb`.' }),
+  ),
+})
+
+const PortalLookOut = Type.Object({
+  name: text("Heading of the portal; the application's name unless another is set."),
+  logo: nullable(text('Logo as a `data:` URL.')),
+  color: nullable(text('Colour of buttons and links, such as `#3b5bdb`.')),
+})
+
+export const portal: Noun = {
+  tag: 'Portal',
+  description: "The look of an application's portal.",
+  schemas: { PortalLookIn, PortalLookOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/app/:app/portal',
+      need: view,
+      id: 'v1.portal.get',
+      summary: "Get the look of an application's portal",
+      answers: { 200: PortalLookOut },
+      handle: async ({ app }, { store }) => {
+        const look = await store.findPortalLook(app.key)
+        return { name: look?.name ?? app.name, logo: look?.logo ?? null, color: look?.color ?? null }
+      },
+    }),
+    route({
+      method: 'PUT',
+      path: '/app/:app/portal',
+      need: admin,
+      id: 'v1.portal.set',
+      summary: "Set the look of an application's portal",
+      description: 'Replaces the whole look: a field that is left out is unset.',
+      body: PortalLookIn,
+      answers: { 200: PortalLookOut },
+      handle: async ({ app, body: { name = null, logo = null, color = null } }, { store }) => {
+        if (!(await store.setPortalLook(app.key, { name, logo, color }))) throw noSuch('application', app.id)
+        return { name: name ?? app.name, logo, color }
+      },
+    }),
+  ],
+}

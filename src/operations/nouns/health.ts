@@ -4,6 +4,7 @@ import { type ListedWorker, StoreTrouble } from '../../store/store.ts'
 import { read } from '../access.ts'
 import { flag, Instant, instant, iso, isoOrNull, nullable, optional, text, whole } from '../fields.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
+import { WaitingTotals } from './why.ts'
 
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Status of this part.' }) })
 
@@ -182,6 +183,51 @@ export const reference = {
       summary: 'Get this reference as an OpenAPI 3.1 document',
       answers: { 200: Type.Object({}, { additionalProperties: true }) },
       handle: (_call, { reference }) => reference(),
+    }),
+  ],
+} satisfies Noun
+
+const FindingOut = Type.Object({
+  code: text('The rule, such as `circuit_open`; docs/doctor.md lists all.'),
+  severity: Type.Enum(['warning', 'critical'], {
+    description: '`critical`: deliveries stand still or may be lost.',
+  }),
+  sentence: text('The finding as a sentence or two.'),
+  evidence: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String(), Type.Boolean(), Type.Null()]), {
+    description: 'Its figures by name. Names of durations end in `Ms`, and rates are per second.',
+  }),
+  command: text('The command that helps, or the one that shows more.'),
+  app: nullable(text('Uid or id of the application; null for a finding about the whole system.')),
+  endpoint: nullable(text('Uid or id of the endpoint.')),
+})
+
+const DoctorOut = Type.Object({
+  status: Type.Enum(['healthy', 'warning', 'critical'], { description: 'The highest severity of the findings.' }),
+  summary: text('Summary in one or two sentences.'),
+  findings: Type.Array(FindingOut, { description: 'The critical ones first.' }),
+  more: whole('Findings that were left out: of each code the first five are named.'),
+  waiting: nullable(WaitingTotals),
+  asOf: Instant,
+})
+
+export const doctor = {
+  tag: 'Doctor',
+  description: 'Findings about the whole system, with figures and the command that helps.',
+  schemas: { FindingOut, DoctorOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/doctor',
+      need: read,
+      id: 'v1.doctor.get',
+      summary: 'Examine the whole system',
+      description:
+        'Looks at the store, the workers and the endpoints that are worst off. 200 with any findings; `waiting` is null when the store is down. Requests that come at the same time share one examination.',
+      answers: { 200: DoctorOut },
+      handle: async (_call, { doctor }) => {
+        const { at, ...found } = await doctor.examine()
+        return { ...found, asOf: iso(at) }
+      },
     }),
   ],
 } satisfies Noun

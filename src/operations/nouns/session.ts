@@ -2,13 +2,12 @@ import { Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { WebSession, WebSessionOwner } from '../../store/web-sessions.ts'
 import { admin, type Caller, makeLink, mayCall, ownAccess, signIn as signInNeed } from '../access.ts'
-import { fixedCaller } from '../auth.ts'
-import { forgeryToken, kindOf, sessionCookie, sessionToken } from '../browser-session.ts'
+import { fixedCaller, hashApiKey, linkLifetimeMs, makeSessionToken, makeSignInLink } from '../auth.ts'
+import { forgeryToken, kindOf, refuseForeignOrigin, sessionCookie, sessionToken } from '../browser-session.ts'
 import { createdAt, flag, id, instant, iso, isoOrNull, listOf, nullable, text } from '../fields.ts'
 import { PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { type Noun, type Out, Reply, route } from '../route.ts'
-import { linkLifetimeMs, makeSignInLink, ownerOf, signIn } from '../sign-in.ts'
+import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
 import { AccessOut, toAccessOut } from './authentication.ts'
 
 const kind = Type.Enum(['dashboard', 'portal'], { description: '`portal` for a session of an application token.' })
@@ -203,3 +202,52 @@ export const sessions = {
     }),
   ],
 } satisfies Noun
+
+const longestUserAgent = 256
+
+/**
+ * Starts a session for the key, token or link of the request, whose cookie holds the token. A session that the browser had
+ * before ends.
+ */
+async function signIn(request: Incoming, caller: Caller, parts: Parts) {
+  const { store, clock, auth, publicUrl, limits, randomText } = parts
+  refuseForeignOrigin(request, publicUrl)
+  if (caller.session !== undefined) {
+    throw new AppError('insufficient_access', 'A session cannot start another. Sign in with a key, token or link.')
+  }
+  const owner = ownerOf(caller, parts)
+  if (caller.signInLink !== undefined && !(await store.useSignInLink(caller.signInLink))) {
+    throw new AppError('authentication_failed', 'The sign-in link was used before. Make a new one: sluice dashboard.')
+  }
+  const before = sessionToken(request, publicUrl, 'appToken' in owner ? 'portal' : 'dashboard')
+  const old = before === undefined ? undefined : await store.findWebSession(hashApiKey(before))
+  if (old !== undefined) await store.endWebSession(old.session.id, null)
+  // A fresh token each time: a token from before the sign-in is worth nothing after it.
+  const token = makeSessionToken(randomText)
+  const leftMs = caller.expiresAt == null ? Number.POSITIVE_INFINITY : caller.expiresAt - clock.now()
+  const lifetimeMs = Math.max(1000, Math.min(limits.sessionLifetime, leftMs))
+  const session = await store.createWebSession({
+    hash: hashApiKey(token),
+    owner,
+    expiresInMs: lifetimeMs,
+    userAgent: visible(request.headers['user-agent']),
+    address: request.address ?? null,
+  })
+  auth.forget()
+  return { session, token, lifetimeMs }
+}
+
+/** The key or token that a caller's sessions belong to. */
+function ownerOf(caller: Caller, { adminKey }: Pick<Parts, 'adminKey'>): WebSessionOwner {
+  if (caller.capabilities !== undefined) return { appToken: caller.key }
+  if (caller.id !== fixedCaller.id) return { apiKey: caller.key }
+  if (adminKey === null)
+    throw new AppError('insufficient_access', 'A session belongs to a key, and this call has none.')
+  return { adminHash: hashApiKey(adminKey) }
+}
+
+/** A header as a list may show it. */
+function visible(text: string | undefined): string | null {
+  const shown = text?.replace(/[^\x20-\x7e]/g, '').slice(0, longestUserAgent)
+  return shown === undefined || shown === '' ? null : shown
+}
