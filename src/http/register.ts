@@ -148,7 +148,7 @@ const reserveMs = 60_000
  * The hooks of a route that happens once per Idempotency-Key: its answer is kept and given again. A request that was refused
  * leaves no trace.
  */
-export function answerOnce({ store, onBug }: Pick<Parts, 'store' | 'onBug'>) {
+function answerOnce({ store, onBug }: Pick<Parts, 'store' | 'onBug'>) {
   async function preHandler(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     if (!hasKey(request)) return
     const names = namesOf(request)

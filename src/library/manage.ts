@@ -9,13 +9,13 @@ import type {
   SchedulePatchFields,
 } from '../operations/nouns/schedule-schema.ts'
 import type { SourceSecretRotateIn } from '../operations/nouns/source.ts'
-import type { SourceProviderOut as SourceProviderOutSchema } from '../operations/nouns/source-provider.ts'
 import type {
   ArrivalSampleOut as ArrivalSampleOutSchema,
   SourceCreatedOut as SourceCreatedOutSchema,
   SourceIn,
   SourceOut as SourceOutSchema,
   SourcePatch,
+  SourceProviderOut as SourceProviderOutSchema,
   SourceSummaryOut as SourceSummaryOutSchema,
   SourceTestIn as SourceTestInSchema,
   SourceTestOut as SourceTestOutSchema,

@@ -17,7 +17,7 @@ const pauseMs = 50
 const sampleBytes = 2048
 const textLength = 512
 
-export interface NotesParts {
+interface NotesParts {
   readonly store: Pick<Store, 'noteArrivals'>
   readonly clock: Clock
   readonly limits: { readonly refusedSamples: number }
@@ -187,7 +187,7 @@ export function arrivedHeaders(
 }
 
 /** The headers of a refused arrival, for its operator. Values of secrets and signatures are left out. */
-export function sampledHeaders(headers: Arrival['headers'], source: NamedProof): Readonly<Record<string, string>> {
+function sampledHeaders(headers: Arrival['headers'], source: NamedProof): Readonly<Record<string, string>> {
   const proof = proofOf(source)
   const kept: [string, string][] = []
   let bytes = 0

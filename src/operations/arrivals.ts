@@ -24,7 +24,7 @@ export const arrivalBytesLimit = 16 * 1024 * 1024
 /** The result of an arrival, for metrics: `accepted`, `repeated`, `answered`, or the code of the refusal. */
 export type OnArrival = (provider: ProviderName | 'unknown', result: string) => void
 
-export interface ArrivalsParts {
+interface ArrivalsParts {
   readonly store: Pick<Store, 'sourceAt' | 'noteArrivals'>
   readonly publisher: Publisher
   readonly clock: Clock

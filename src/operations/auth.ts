@@ -88,7 +88,7 @@ export async function makeSignInLink(
 }
 
 /** A request that asks to be admitted. Admission sets `caller`, and the id of the caller's own application in `params`. */
-export interface Applicant extends BrowserRequest {
+interface Applicant extends BrowserRequest {
   readonly params: unknown
   /** The address of the client; undefined after it reset its connection. */
   readonly address: string | undefined
@@ -129,7 +129,7 @@ export async function fixedAdminKey(
 }
 
 /** The parts that the decision works with. */
-export interface AuthContext {
+interface AuthContext {
   readonly store: Store
   readonly clock: Clock
   /** A key admitted whatever the store says. */

@@ -64,7 +64,7 @@ export class FailureLimit {
 }
 
 /** The network that an address counts for: an IPv6 client has a whole /64 of addresses. */
-export function networkOf(ip: string): string {
+function networkOf(ip: string): string {
   if (!ip.includes(':') || ip.startsWith('::ffff:')) return ip
   const [head = '', tail] = ip.split('::')
   const groups = head.split(':')

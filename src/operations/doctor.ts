@@ -44,7 +44,7 @@ const repeatCommitMs = 250
 const mostCommits = 3
 
 /** An examination of the whole system at one instant. */
-export interface Examination extends Diagnosis {
+interface Examination extends Diagnosis {
   readonly at: EpochMs
   /** Null when the store is down. */
   readonly waiting: WaitingTotals | null
@@ -281,7 +281,7 @@ function errorText({ code, status, error }: ListedAttempt): string {
   return error === null ? `${what}.` : `${what}: ${error}`
 }
 
-export interface DoctorParts {
+interface DoctorParts {
   readonly store: Store
   readonly clock: Clock
   readonly explainer: Explainer

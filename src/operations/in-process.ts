@@ -29,7 +29,7 @@ export interface TypedRequest {
 }
 
 /** The answer to a method and a path. */
-export type AnswerOf<M extends Method, Path extends string> = ShownOf<Matching<M, StepsOf<Path>>>
+type AnswerOf<M extends Method, Path extends string> = ShownOf<Matching<M, StepsOf<Path>>>
 
 type ShownOf<R> = [R] extends [never] ? unknown : R extends { readonly answers: infer A } ? Shown<A[keyof A]> : never
 

@@ -51,7 +51,7 @@ export interface LiveOut {
   task(task: Task, caller: Caller): unknown
 }
 
-export interface LiveParts extends LiveSources {
+interface LiveParts extends LiveSources {
   readonly facts: Pick<Facts, 'current'>
   readonly store: Store
   readonly clock: Clock
@@ -63,7 +63,7 @@ export interface LiveParts extends LiveSources {
 }
 
 /** A reader: a page that is open. */
-export interface Reader {
+interface Reader {
   readonly caller: Caller
   /** The one endpoint that it follows; null for all that the caller may see. */
   readonly endpoint: Endpoint | null

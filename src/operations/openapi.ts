@@ -262,7 +262,7 @@ function problems(): Record<string, unknown> {
 }
 
 /** As much of OpenAPI as the tests read. */
-export interface OpenApiDocument {
+interface OpenApiDocument {
   readonly openapi: string
   readonly info: { readonly title: string; readonly version: string; readonly description: string }
   readonly tags: readonly { readonly name: string; readonly description: string }[]
@@ -273,7 +273,7 @@ export interface OpenApiDocument {
   }
 }
 
-export interface OpenApiOperation {
+interface OpenApiOperation {
   readonly operationId: string
   readonly summary: string
   readonly description?: string
@@ -287,7 +287,7 @@ export interface OpenApiOperation {
   readonly responses: Readonly<Record<string, unknown>>
 }
 
-export interface OpenApiParameter {
+interface OpenApiParameter {
   readonly name: string
   readonly in: 'path' | 'query' | 'header'
   readonly required: boolean
@@ -296,12 +296,12 @@ export interface OpenApiParameter {
   readonly example?: unknown
 }
 
-export interface OpenApiContent {
+interface OpenApiContent {
   readonly schema: unknown
   readonly example?: unknown
 }
 
-export interface OpenApiResponse {
+interface OpenApiResponse {
   readonly description: string
   readonly content?: Readonly<Record<string, OpenApiContent>>
 }

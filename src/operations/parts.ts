@@ -72,7 +72,7 @@ export interface Trial {
 }
 
 /** A setting as an operator sees it: secrets are masked. */
-export interface ShownSetting {
+interface ShownSetting {
   readonly name: string
   readonly value: string
   /** Such as `default` or `environment SLUICE_LISTEN`. */

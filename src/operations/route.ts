@@ -26,7 +26,7 @@ export interface Things {
  * How the names in a path are looked up. `each`: every thing must exist, or the answer is 404. `upsert`: the last one
  * may be new, and is undefined then. `none`: the handler works with the names alone.
  */
-export type Lookup = 'each' | 'upsert' | 'none'
+type Lookup = 'each' | 'upsert' | 'none'
 
 /** A body of any content type, taken as bytes. */
 export const anyBytes = 'bytes'
@@ -38,22 +38,22 @@ export interface JsonLines {
   readonly events?: true
 }
 
-export type BodySchema = TSchema | JsonLines | typeof anyBytes
+type BodySchema = TSchema | JsonLines | typeof anyBytes
 
 /**
  * How a JSON body is read. `value`: parsed and checked. `bytes`: not at all; the handler gets the bytes. `split`: the
  * bytes of `payload` stay as they are, and the rest is parsed and checked.
  */
-export type Reading = 'value' | 'bytes' | 'split'
+type Reading = 'value' | 'bytes' | 'split'
 
 /**
  * `answer`: the transport keeps the answer and gives it again. `publish`: the handler stores the key with its messages, because a
  * publish shares its transaction with others.
  */
-export type Idempotency = 'answer' | 'publish'
+type Idempotency = 'answer' | 'publish'
 
 /** The answers of an operation when it succeeds, by status; null stands for no body. */
-export type Answers = Readonly<Record<number, TSchema | JsonLines | null>>
+type Answers = Readonly<Record<number, TSchema | JsonLines | null>>
 
 /** A value that fits a schema, for writing an answer: nothing in it needs to be mutable. */
 export type Out<T extends TSchema> = ReadonlyDeep<Static<T>>
@@ -127,7 +127,7 @@ type BodyOf<Body, R extends Reading> = Body extends JsonLines | typeof anyBytes
     : undefined
 
 /** A body whose payload stays the bytes it is. */
-export type SplitBody<Whole> = {
+type SplitBody<Whole> = {
   readonly head: Omit<Whole, 'payload'>
   readonly payload: 'payload' extends RequiredIn<Whole> ? Buffer : Buffer | undefined
 }
@@ -159,7 +159,7 @@ export interface Incoming {
 export type Unread = Pick<Incoming, 'method' | 'url' | 'protocol' | 'host' | 'headers' | 'params' | 'address'>
 
 /** One request, checked. */
-export type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
+type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
   readonly params: Readonly<Record<NamesIn<Path>, string>>
   readonly query: QueryOf<Query>
   readonly body: BodyOf<Body, R>

@@ -25,7 +25,7 @@ export interface CountedQueue extends QueueCount {
 }
 
 /** One queue, counted by class. */
-export interface CountedClasses extends QueueCount {
+interface CountedClasses extends QueueCount {
   readonly waiting: LaneFacts['waiting']
   readonly isExact: boolean
 }

@@ -61,10 +61,10 @@ export type AttemptedQuery = Static<typeof AttemptedQuery>
 /** The status of a delivery, by Svix's numbers. `canceled` is shown only with `expanded_statuses`. */
 export const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
 export const success = 0
-export const pending = 1
+const pending = 1
 export const fail = 2
-export const sending = 3
-export const canceled = 4
+const sending = 3
+const canceled = 4
 export type Status = 0 | 1 | 2 | 3 | 4
 
 const status = {

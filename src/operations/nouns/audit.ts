@@ -297,7 +297,7 @@ function beforeOf({ app, endpoint, schedule, source }: FoundThings): string | nu
 }
 
 /** JSON without anything secret, or how long it would have been. */
-export function jsonOf(value: unknown): string {
+function jsonOf(value: unknown): string {
   const text = JSON.stringify(redacted(value)) ?? 'null'
   return text.length <= longestJson ? text : JSON.stringify({ tooLong: text.length })
 }

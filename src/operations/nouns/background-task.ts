@@ -1,11 +1,14 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import { decodeKey } from '../../domain/ids.ts'
-import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { decodeKey, keySkewMs } from '../../domain/ids.ts'
+import { type Span, type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
 import { admin, type Caller, read, seesErasures, view } from '../access.ts'
-import { createdAt, id, iso, listOf, nullable, updatedAt, whole } from '../fields.ts'
+import { createdAt, described, id, integer, iso, listOf, maybe, nullable, updatedAt, whole } from '../fields.ts'
+import { isRef } from '../lookup.ts'
 import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
+import { dateTime, readInstants, refuseIf } from '../validate.ts'
 
 /** The states that Svix's tasks have; its libraries refuse an answer with another. */
 const svixStatuses = ['running', 'finished', 'failed'] as const
@@ -58,6 +61,20 @@ export function toTaskOut(task: Task, caller: Caller | null): Out<typeof Backgro
   const data = work.type === 'subject.erase' && !seesErasures(caller) ? {} : task.data
   const perSecond = 'perSecond' in work.input ? (work.input.perSecond ?? null) : null
   return { ...toStartedOut(task), state, perSecond, createdAt: iso(createdAt), data }
+}
+
+/** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */
+export const perSecond = maybe(
+  integer(1, 100_000),
+  'Largest number of deliveries queued per second; unlimited by default.',
+)
+
+/** The time a request means, up to now without `until`. Throws AppError when it is empty. */
+export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
+  const { since = 0, until = now + keySkewMs } = readInstants('body', { since: input.since, until: input.until })
+  const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
+  refuseIf(since >= until ? [problem] : [])
+  return { since: Math.max(0, since), until }
 }
 
 function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
@@ -137,5 +154,65 @@ export const backgroundTasks = {
     ),
     commandRoute('resume', 'Resume a background task'),
     commandRoute('cancel', 'End a background task', 'Work that is done stays done.'),
+  ],
+} satisfies Noun
+
+const AppUsageStatsIn = Type.Object({
+  since: described(dateTime, 'From this instant on, RFC 3339.'),
+  until: described(dateTime, 'Before this instant, RFC 3339; now by default.'),
+  appIds: maybe(
+    Type.Array(Type.String({ maxLength: 256 }), {
+      minItems: 1,
+      maxItems: 1000,
+      description: 'Applications, by id or uid; null for all.',
+    }),
+  ),
+})
+
+const AppUsageStatsOut = Type.Object({
+  ...TaskStartedOut.properties,
+  unresolvedAppIds: Type.Array(Type.String()),
+})
+
+export const statistics = {
+  tag: 'Statistics',
+  description: 'Counts over applications, as background tasks.',
+  schemas: { AppUsageStatsIn, AppUsageStatsOut },
+  routes: [
+    route({
+      method: 'POST',
+      path: '/stats/usage/app',
+      need: admin,
+      id: 'v1.statistics.aggregate-app-stats',
+      summary: 'Count deliveries per application, in the background',
+      body: AppUsageStatsIn,
+      answers: { 202: AppUsageStatsOut },
+      handle: async ({ body }, { store, clock }) => {
+        const span = readSpan(body, clock.now())
+        const refs = body.appIds ?? null
+        const found = await Promise.all(
+          (refs ?? []).map((ref) => (isRef(ref) ? store.findApplication(ref) : undefined)),
+        )
+        const unresolvedAppIds = (refs ?? []).filter((_, i) => found[i] === undefined)
+        const apps = refs && [...new Set(found.flatMap((app) => (app === undefined ? [] : [app.key])))]
+        const problem = { at: ['body', 'appIds'], message: 'names no application', type: 'unknown' }
+        refuseIf(apps?.length === 0 ? [problem] : [])
+        const work = { type: 'application.stats', input: { ...span, apps } } as const
+        const task = await store.createTask({ app: null, work, data: { appStats: [] } })
+        return { ...toStartedOut(task), unresolvedAppIds }
+      },
+    }),
+    route({
+      method: 'PUT',
+      path: '/stats/usage/event-types',
+      need: admin,
+      id: 'v1.statistics.aggregate-event-types',
+      summary: "List the event types that each application's endpoints subscribe to, in the background",
+      answers: { 202: TaskStartedOut },
+      handle: async (_call, { store }) => {
+        const work = { type: 'event-type.aggregate', input: {} } as const
+        return toStartedOut(await store.createTask({ app: null, work, data: { event_types: [] } }))
+      },
+    }),
   ],
 } satisfies Noun

@@ -13,7 +13,7 @@ import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, route } from '../route.ts'
 import { toAttemptOut } from './attempt-schema.ts'
-import { TaskStartedOut, toStartedOut } from './background-task.ts'
+import { perSecond, TaskStartedOut, toStartedOut } from './background-task.ts'
 import { deadLetterImport } from './dead-letter-import.ts'
 import {
   DeadImportOut,
@@ -28,7 +28,6 @@ import {
   toDeadOut,
   type Whose,
 } from './dead-letter-schema.ts'
-import { perSecond } from './replay.ts'
 
 export const DeadReplayIn = filterBody('one', { perSecond })
 const AnyDeadReplayIn = filterBody('all', { perSecond })

@@ -39,7 +39,7 @@ export interface Place {
 
 const defaultGraceSeconds = 24 * 60 * 60
 
-export const EndpointSecretOut = Type.Object({
+const EndpointSecretOut = Type.Object({
   key: text('`whsec_…` for HMAC, or the text that you set; `whpk_…`, the public key, for ed25519.'),
 })
 
@@ -53,7 +53,7 @@ export const EndpointSecretRotateIn = Type.Object({
 })
 
 /** The secret that a receiver verifies with, and its rotation without a moment in which the receiver cannot verify. */
-export function endpointSecretRoutes({ path, root, id, needs }: Place) {
+function endpointSecretRoutes({ path, root, id, needs }: Place) {
   return [
     route({
       method: 'GET',
@@ -110,7 +110,7 @@ function tooMany(): AppError {
   )
 }
 
-export const EndpointHeadersIn = Type.Object({
+const EndpointHeadersIn = Type.Object({
   headers: described(
     Headers,
     'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
@@ -118,7 +118,7 @@ export const EndpointHeadersIn = Type.Object({
 })
 
 /** Changes some headers: null, or being named in `deleteHeaders`, removes one. */
-export const EndpointHeadersPatchIn = Type.Object({
+const EndpointHeadersPatchIn = Type.Object({
   headers: Type.Optional(
     Type.Record(Type.String(), nullable(headerValue), {
       maxProperties: headersLimit,
@@ -131,7 +131,7 @@ export const EndpointHeadersPatchIn = Type.Object({
   ),
 })
 
-export const EndpointHeadersOut = Type.Object({
+const EndpointHeadersOut = Type.Object({
   headers: described(
     Labels,
     'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
@@ -166,7 +166,7 @@ const tooManyHeaders = {
 }
 
 /** The headers that go out with every delivery of an endpoint. */
-export function endpointHeaderRoutes({ path, root, id, needs }: Place) {
+function endpointHeaderRoutes({ path, root, id, needs }: Place) {
   const headersPath = `${path}/:endpoint/headers` as const
   return [
     route({

@@ -226,7 +226,7 @@ interface Search {
 }
 
 /** The newest endpoints whose names contain a text. Each step reads a few hundred names, with a turn for others after it. */
-export async function searchEndpoints(
+async function searchEndpoints(
   store: Pick<Store, 'nameEndpoints'>,
   clock: Clock,
   { app, text, after, limit }: Search,

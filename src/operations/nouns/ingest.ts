@@ -29,8 +29,8 @@ import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { AppPortalAccessIn, AppPortalAccessOut, letIn } from './authentication.ts'
 import { ingestEndpoints } from './endpoints.ts'
-import { type Listed, listAll, rotateToken, showSource, showWithApps, tokenOf } from './source.ts'
-import { graceSeconds, sourceProblems } from './source-schema.ts'
+import { rotateToken, tokenOf } from './source.ts'
+import { graceSeconds, type Listed, listAll, showSource, showWithApps, sourceProblems } from './source-schema.ts'
 
 /** How a type of Svix is verified here: its provider, and the settings where the provider is a general one. */
 interface IngestType {
@@ -79,7 +79,7 @@ const about = {
   config: 'Secret of the sender, and the verify token of Meta.',
 }
 
-export const IngestSourceIn = Type.Object({
+const IngestSourceIn = Type.Object({
   name: described(Type.String({ minLength: 1, maxLength: 256 }), 'Display name.'),
   uid: Type.Optional(uid('src')),
   type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
@@ -95,7 +95,7 @@ export const IngestSourceIn = Type.Object({
 })
 type IngestSourceIn = Static<typeof IngestSourceIn>
 
-export const IngestSourceOut = Type.Object({
+const IngestSourceOut = Type.Object({
   id: described(idOf('src'), 'Unique id, assigned by the server.'),
   uid: uidOut,
   name: text('Display name.'),
@@ -108,8 +108,8 @@ export const IngestSourceOut = Type.Object({
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
 })
 
-export const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })
-export const IngestSourceConsumerPortalAccessIn = Type.Object({
+const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })
+const IngestSourceConsumerPortalAccessIn = Type.Object({
   expiry: AppPortalAccessIn.properties.expiry,
   readOnly: AppPortalAccessIn.properties.readOnly,
 })

@@ -125,7 +125,7 @@ const HeadIn = Type.Object({
   ),
 })
 
-export const HeadOut = Type.Object({
+const HeadOut = Type.Object({
   endpointId,
   messageId: nullable(text('Null when the message no longer exists.')),
   order: Type.Enum(['retry', 'skip'], { description: 'The command.' }),

@@ -28,9 +28,9 @@ import { ApplicationIn } from './application-schema.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
 
-export const Channels = Type.Array(channel, { minItems: 1, maxItems: 5 })
+const Channels = Type.Array(channel, { minItems: 1, maxItems: 5 })
 const Tags = Type.Array(channel, { minItems: 1, maxItems: 10 })
-export const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
+const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 /** An eventId has no dot, so that it can be signed. */
 const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
 

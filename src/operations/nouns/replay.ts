@@ -1,23 +1,16 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
-import type { Clock, EpochMs } from '../../domain/clock.ts'
+import type { Clock } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { keySkewMs } from '../../domain/ids.ts'
-import type { ReplayFilter, Span, TaskWork } from '../../domain/task.ts'
+import type { ReplayFilter, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt } from '../access.ts'
 import { described, integer, maybe } from '../fields.ts'
 import { type Noun, route } from '../route.ts'
-import { dateTime, readInstants, refuseIf, toleranceMs } from '../validate.ts'
+import { dateTime, refuseIf, toleranceMs } from '../validate.ts'
 import { success } from './attempt-schema.ts'
-import { TaskStartedOut, toStartedOut } from './background-task.ts'
-
-/** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */
-export const perSecond = maybe(
-  integer(1, 100_000),
-  'Largest number of deliveries queued per second; unlimited by default.',
-)
+import { perSecond, readSpan, TaskStartedOut, toStartedOut } from './background-task.ts'
 
 /** Messages accepted from `since` on, before `until`. */
 const ReplayIn = Type.Object({
@@ -43,14 +36,6 @@ const BulkReplayIn = Type.Object({
     'Only messages with this class of answer: 0 for no answer, 200, 300, 400 or 500.',
   ),
 })
-
-/** The time a request means, up to now without `until`. Throws AppError when it is empty. */
-export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
-  const { since = 0, until = now + keySkewMs } = readInstants('body', { since: input.since, until: input.until })
-  const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
-  refuseIf(since >= until ? [problem] : [])
-  return { since: Math.max(0, since), until }
-}
 
 const recoverMs = 14 * 24 * 60 * 60 * 1000
 const tooOld = {

@@ -101,7 +101,7 @@ const SignatureOut = Type.Object(
   { description: 'Signature of the server under the report; null until the end.' },
 )
 
-export const ErasureOut = Type.Object({
+const ErasureOut = Type.Object({
   id,
   state: Type.Enum([...taskStatuses], { description: 'State of the erasure.' }),
   subject: text('Keyed hash of the subject.'),
@@ -279,7 +279,7 @@ const messagesAtOnce = 20
 const deliveriesAtOnce = 500
 
 /** The lines for the messages behind `after`. */
-export async function* subjectLines(
+async function* subjectLines(
   parts: Parts,
   app: Application,
   search: SubjectSearch,
