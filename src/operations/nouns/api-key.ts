@@ -59,10 +59,7 @@ export const apiKeys = {
   description: 'Keys for this API, with their scopes.',
   schemas: { ApiKeyIn, ApiKeyOut, ApiKeyCreatedOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/api-key',
-      need: admin,
+    route('GET /api-key', admin, {
       id: 'v1.api-key.list',
       summary: 'List API keys',
       query: PageQuery,
@@ -70,10 +67,7 @@ export const apiKeys = {
       handle: ({ query }, { store }) =>
         paginate('key', query, 'descending', (page) => store.listApiKeys(page), toApiKeyOut),
     }),
-    route({
-      method: 'POST',
-      path: '/api-key',
-      need: admin,
+    route('POST /api-key', admin, {
       id: 'v1.api-key.create',
       summary: 'Create an API key',
       description: 'The key itself is shown only in this answer.',
@@ -89,10 +83,7 @@ export const apiKeys = {
         return { ...toApiKeyOut(made), token }
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/api-key/:key',
-      need: admin,
+    route('DELETE /api-key/:key', admin, {
       id: 'v1.api-key.delete',
       summary: 'Revoke an API key',
       answers: { 204: null },

@@ -55,10 +55,7 @@ export const applications = {
   description: 'One tenant: it owns endpoints and messages.',
   schemas: { ApplicationIn, ApplicationPatch, ApplicationOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app',
-      need: read,
+    route('GET /app', read, {
       id: 'v1.application.list',
       summary: 'List applications',
       query: ApplicationQuery,
@@ -84,10 +81,7 @@ export const applications = {
         return { ...page, data: page.data.map(({ row }) => toApplicationOut(row)) }
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app',
-      need: admin,
+    route('POST /app', admin, {
       id: 'v1.application.create',
       summary: 'Create an application',
       description: 'With `get_if_exists`, an application that already has the uid is answered with 200.',
@@ -100,19 +94,13 @@ export const applications = {
         return new Reply(created ? 201 : 200, toApplicationOut(application))
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app',
-      need: view,
+    route('GET /app/:app', view, {
       id: 'v1.application.get',
       summary: 'Get an application',
       answers: { 200: ApplicationOut },
       handle: ({ app }) => toApplicationOut(app),
     }),
-    route({
-      method: 'PUT',
-      path: '/app/:app',
-      need: admin,
+    route('PUT /app/:app', admin, {
       id: 'v1.application.update',
       summary: 'Replace an application, or create it',
       description: 'Absent fields return to their defaults; the uid stays.',
@@ -128,10 +116,7 @@ export const applications = {
         return new Reply(created ? 201 : 200, toApplicationOut(application))
       },
     }),
-    route({
-      method: 'PATCH',
-      path: '/app/:app',
-      need: admin,
+    route('PATCH /app/:app', admin, {
       id: 'v1.application.patch',
       summary: 'Change some fields of an application',
       description: 'Absent fields stay; null unsets.',
@@ -144,10 +129,7 @@ export const applications = {
         return toApplicationOut(found(changed, 'application', params.app))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/app/:app',
-      need: admin,
+    route('DELETE /app/:app', admin, {
       id: 'v1.application.delete',
       summary: 'Delete an application with its endpoints',
       description: 'Deliveries that have not ended are cancelled, and the uid is free again.',
@@ -243,10 +225,7 @@ export const regions = {
     'The secrets of an application by region. Pseudonyms in the payloads of its endpoints are made with them.',
   schemas: { RegionIn, RegionOut, RegionCreatedOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/region',
-      need: read,
+    route('GET /app/:app/region', read, {
       id: 'v1.region.list',
       summary: 'List the regions that an application has a secret of',
       query: PageQuery,
@@ -254,10 +233,7 @@ export const regions = {
       handle: ({ app, query }, { store }) =>
         paginateBy(iterators, query, 'ascending', (page) => store.listRegions(app.key, page), toRegionOut),
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/region',
-      need: admin,
+    route('POST /app/:app/region', admin, {
       id: 'v1.region.create',
       summary: 'Create the secret of a region',
       description:
@@ -271,10 +247,7 @@ export const regions = {
         return { ...toRegionOut(region), ...(secret == null && { secret: made }) }
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/app/:app/region/:region',
-      need: admin,
+    route('DELETE /app/:app/region/:region', admin, {
       id: 'v1.region.delete',
       summary: 'Delete the secret of a region',
       description:

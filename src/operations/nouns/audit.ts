@@ -187,10 +187,7 @@ export const audit = {
   description: 'Changes with their author and time, each row hashed together with the one before.',
   schemas: { AuditOut, AuditVerifyOut, AuditCheckpointOut, AuditTrimIn, AuditTrimOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/audit',
-      need: admin,
+    route('GET /audit', admin, {
       id: 'v1.audit.list',
       summary: 'List changes and their authors',
       query: AuditQuery,
@@ -200,28 +197,19 @@ export const audit = {
         return paginate('audit', query, 'descending', (page) => store.listAudit(page, filter), toAuditOut)
       },
     }),
-    route({
-      method: 'GET',
-      path: '/audit/verify',
-      need: admin,
+    route('GET /audit/verify', admin, {
       id: 'v1.audit.verify',
       summary: 'Verify the audit log',
       answers: { 200: AuditVerifyOut },
       handle: (_call, { store }) => verifyAll(store),
     }),
-    route({
-      method: 'GET',
-      path: '/audit/checkpoint',
-      need: admin,
+    route('GET /audit/checkpoint', admin, {
       id: 'v1.audit.checkpoint.list',
       summary: 'List the checkpoints of rows that were trimmed off the audit log',
       answers: { 200: Type.Object({ data: Type.Array(AuditCheckpointOut, { description: 'The oldest first.' }) }) },
       handle: async (_call, { store }) => ({ data: (await store.auditCheckpoints()).map(toCheckpointOut) }),
     }),
-    route({
-      method: 'POST',
-      path: '/audit/trim',
-      need: admin,
+    route('POST /audit/trim', admin, {
       id: 'v1.audit.trim',
       summary: 'Trim old rows off the audit log',
       description:

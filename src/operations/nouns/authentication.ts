@@ -130,10 +130,7 @@ export const authentication = {
   description: 'Tokens for the portal of one application.',
   schemas: { AppPortalAccessIn, AppPortalAccessOut, ApplicationTokenExpireIn, AccessOut },
   routes: [
-    route({
-      method: 'POST',
-      path: '/auth/app-portal-access/:app',
-      need: admin,
+    route('POST /auth/app-portal-access/:app', admin, {
       id: 'v1.authentication.app-portal-access',
       summary: 'Make a link to the portal of an application',
       description: 'The token works for this application alone, for an hour unless `expiry` says otherwise.',
@@ -150,20 +147,14 @@ export const authentication = {
         return letIn(parts, request, await parts.store.createApplication(made), body)
       },
     }),
-    route({
-      method: 'POST',
-      path: '/auth/dashboard-access/:app',
-      need: admin,
+    route('POST /auth/dashboard-access/:app', admin, {
       id: 'v1.authentication.dashboard-access',
       summary: 'Make a link to the portal of an application (older path)',
       answers: { 200: AppPortalAccessOut },
       answersSecret: true,
       handle: ({ app, request }, parts) => letIn(parts, request, app, {}),
     }),
-    route({
-      method: 'POST',
-      path: '/auth/app/:app/expire-all',
-      need: admin,
+    route('POST /auth/app/:app/expire-all', admin, {
       id: 'v1.authentication.expire-all',
       summary: 'End all tokens of an application, or those of some sessions',
       body: ApplicationTokenExpireIn,
@@ -173,19 +164,13 @@ export const authentication = {
         auth.forget()
       },
     }),
-    route({
-      method: 'GET',
-      path: '/auth/access',
-      need: ownAccess,
+    route('GET /auth/access', ownAccess, {
       id: 'v1.authentication.access',
       summary: 'Get what the key or token of this request may do',
       answers: { 200: AccessOut },
       handle: ({ request: { caller } }) => toAccessOut(caller ?? fixedCaller),
     }),
-    route({
-      method: 'POST',
-      path: '/auth/logout',
-      need: endSession,
+    route('POST /auth/logout', endSession, {
       id: 'v1.authentication.logout',
       summary: 'End the token of this request',
       answers: { 204: null },
@@ -239,10 +224,7 @@ export const portal: Noun = {
   description: "The look of an application's portal.",
   schemas: { PortalLookIn, PortalLookOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/portal',
-      need: view,
+    route('GET /app/:app/portal', view, {
       id: 'v1.portal.get',
       summary: "Get the look of an application's portal",
       answers: { 200: PortalLookOut },
@@ -251,10 +233,7 @@ export const portal: Noun = {
         return { name: look?.name ?? app.name, logo: look?.logo ?? null, color: look?.color ?? null }
       },
     }),
-    route({
-      method: 'PUT',
-      path: '/app/:app/portal',
-      need: admin,
+    route('PUT /app/:app/portal', admin, {
       id: 'v1.portal.set',
       summary: "Set the look of an application's portal",
       description: 'Replaces the whole look: a field that is left out is unset.',

@@ -85,10 +85,7 @@ function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
 }
 
 function commandRoute(command: TaskCommand, summary: string, description?: string) {
-  return route({
-    method: 'POST',
-    path: `/background-task/:task/${command}`,
-    need: admin,
+  return route(`POST /background-task/:task/${command}`, admin, {
     id: `v1.background-task.${command}`,
     summary,
     ...(description && { description }),
@@ -107,10 +104,7 @@ export const backgroundTasks = {
   description: 'Work that continues after the request that started it, also over restarts.',
   schemas: { BackgroundTaskOut, TaskStartedOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/background-task',
-      need: read,
+    route('GET /background-task', read, {
       id: 'v1.background-task.list',
       summary: 'List background tasks',
       query: TaskQuery,
@@ -128,19 +122,13 @@ export const backgroundTasks = {
         return { ...list, data: list.data.map(({ row }) => toTaskOut(row, request.caller)) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/background-task/:task',
-      need: read,
+    route('GET /background-task/:task', read, {
       id: 'v1.background-task.get',
       summary: 'Get a background task',
       answers: { 200: BackgroundTaskOut },
       handle: ({ task, request }) => toTaskOut(task, request.caller),
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/background-task/:task',
-      need: view,
+    route('GET /app/:app/background-task/:task', view, {
       id: 'v1.background-task.get-of-application',
       summary: 'Get a background task of an application',
       description: 'Keys and portal tokens of the application follow their replays with it.',
@@ -179,10 +167,7 @@ export const statistics = {
   description: 'Counts over applications, as background tasks.',
   schemas: { AppUsageStatsIn, AppUsageStatsOut },
   routes: [
-    route({
-      method: 'POST',
-      path: '/stats/usage/app',
-      need: admin,
+    route('POST /stats/usage/app', admin, {
       id: 'v1.statistics.aggregate-app-stats',
       summary: 'Count deliveries per application, in the background',
       body: AppUsageStatsIn,
@@ -202,10 +187,7 @@ export const statistics = {
         return { ...toStartedOut(task), unresolvedAppIds }
       },
     }),
-    route({
-      method: 'PUT',
-      path: '/stats/usage/event-types',
-      need: admin,
+    route('PUT /stats/usage/event-types', admin, {
       id: 'v1.statistics.aggregate-event-types',
       summary: "List the event types that each application's endpoints subscribe to, in the background",
       answers: { 202: TaskStartedOut },

@@ -78,10 +78,7 @@ const inAll: Place = {
 }
 
 function listRoute({ path, whose, needs, ids, summaries }: Place) {
-  return route({
-    method: 'GET',
-    path,
-    need: needs.view,
+  return route(`GET ${path}`, needs.view, {
     id: `v1.dead.list${ids}`,
     summary: summaries.list,
     query: filterQuery(whose, 'list'),
@@ -119,10 +116,7 @@ function listRoute({ path, whose, needs, ids, summaries }: Place) {
 }
 
 function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place) {
-  return route({
-    method: 'POST',
-    path: `${path}/replay`,
-    need: needs.replay,
+  return route(`POST ${path}/replay`, needs.replay, {
     id: `v1.dead.replay${ids}`,
     summary: summaries.replay,
     description: replayed,
@@ -139,10 +133,7 @@ function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place)
 }
 
 function purgeRoute({ path, whose, ids, summaries }: Place) {
-  return route({
-    method: 'DELETE',
-    path,
-    need: admin,
+  return route(`DELETE ${path}`, admin, {
     id: `v1.dead.purge${ids}`,
     summary: summaries.purge,
     query: filterQuery(whose, 'all'),
@@ -158,10 +149,7 @@ function purgeRoute({ path, whose, ids, summaries }: Place) {
 }
 
 function exportRoute({ path, whose, needs, ids, summaries }: Place) {
-  return route({
-    method: 'GET',
-    path: `${path}/export`,
-    need: needs.view,
+  return route(`GET ${path}/export`, needs.view, {
     id: `v1.dead.export${ids}`,
     summary: summaries.export,
     query: filterQuery(whose, 'all'),
@@ -188,10 +176,7 @@ export const deadLetters = {
   },
   routes: [
     listRoute(inApplication),
-    route({
-      method: 'GET',
-      path: '/app/:app/dead/:message/:endpoint',
-      need: view,
+    route('GET /app/:app/dead/:message/:endpoint', view, {
       id: 'v1.dead.get',
       summary: 'Get a dead letter with every attempt',
       answers: { 200: DeadLetterTrailOut },

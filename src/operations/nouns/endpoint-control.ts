@@ -118,10 +118,7 @@ function exampleWithin(schema: JsonObject, index: number, bytesLimit: number): u
 }
 
 function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string) {
-  return route({
-    method: 'POST',
-    path: `/app/:app/endpoint/:endpoint/${name}`,
-    need: manage,
+  return route(`POST /app/:app/endpoint/:endpoint/${name}`, manage, {
     id: `v1.endpoint.${name}`,
     summary,
     ...(description && { description }),
@@ -132,10 +129,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
 
 /** A command on a circuit is stored; the worker that has the lane carries it out once. */
 function circuitRoute(action: CircuitAction, summary: string, description: string) {
-  return route({
-    method: 'POST',
-    path: `/app/:app/endpoint/:endpoint/circuit/${action}`,
-    need: manage,
+  return route(`POST /app/:app/endpoint/:endpoint/circuit/${action}`, manage, {
     id: `v1.endpoint.${action}-circuit`,
     summary,
     description,
@@ -175,10 +169,7 @@ export const endpointControlRoutes = [
     "Close an endpoint's circuit and forget its failures",
     'Waiting deliveries are sent at the normal rate at once, and the failure count starts from 0.',
   ),
-  route({
-    method: 'GET',
-    path: '/app/:app/endpoint/:endpoint/stats',
-    need: view,
+  route('GET /app/:app/endpoint/:endpoint/stats', view, {
     id: 'v1.endpoint.get-stats',
     summary: "Count an endpoint's attempts by how they ended",
     query: StatsQuery,
@@ -191,10 +182,7 @@ export const endpointControlRoutes = [
       return { success, pending: waiting - sending, sending, fail, canceled: 0 }
     },
   }),
-  route({
-    method: 'GET',
-    path: '/app/:app/endpoint/:endpoint/attempt-stats',
-    need: view,
+  route('GET /app/:app/endpoint/:endpoint/attempt-stats', view, {
     id: 'v1.endpoint.get-attempt-stats',
     summary: "Count an endpoint's ended attempts",
     query: StatsQuery,
@@ -204,10 +192,7 @@ export const endpointControlRoutes = [
       canceled: 0,
     }),
   }),
-  route({
-    method: 'POST',
-    path: '/app/:app/endpoint/:endpoint/send-example',
-    need: attempt,
+  route('POST /app/:app/endpoint/:endpoint/send-example', attempt, {
     id: 'v1.endpoint.send-example',
     summary: 'Send an example of an event type to an endpoint',
     description:

@@ -64,10 +64,7 @@ const trialsPerApplication = 2
 const trialsInAll = 16
 
 export const endpointTrialRoutes = [
-  route({
-    method: 'POST',
-    path: '/app/:app/endpoint/test',
-    need: attempt,
+  route('POST /app/:app/endpoint/test', attempt, {
     id: 'v1.endpoint.test',
     summary: 'Send an example to a URL before it becomes an endpoint',
     description:
@@ -90,10 +87,7 @@ export const endpointTrialRoutes = [
       return toTrialOut(await tryOnce(parts, app, { url, secret, auth, clientCertificate, signatureHeaders, message }))
     },
   }),
-  route({
-    method: 'GET',
-    path: '/app/:app/endpoint/:endpoint/signature',
-    need: view,
+  route('GET /app/:app/endpoint/:endpoint/signature', view, {
     id: 'v1.endpoint.get-signature',
     summary: 'Get the names of the headers that carry the signature of an endpoint',
     answers: { 200: EndpointSignatureOut },

@@ -55,21 +55,15 @@ export const EndpointSecretRotateIn = Type.Object({
 /** The secret that a receiver verifies with, and its rotation without a moment in which the receiver cannot verify. */
 function endpointSecretRoutes({ path, root, id, needs }: Place) {
   return [
-    route({
-      method: 'GET',
-      path: `${path}/:endpoint/secret`,
+    route(`GET ${path}/:endpoint/secret`, needs.viewSecret, {
       root,
-      need: needs.viewSecret,
       id: `${id}.get-secret`,
       summary: "Get an endpoint's signing secret",
       answers: { 200: EndpointSecretOut },
       handle: ({ endpoint }) => toSecretOut(endpoint),
     }),
-    route({
-      method: 'POST',
-      path: `${path}/:endpoint/secret/rotate`,
+    route(`POST ${path}/:endpoint/secret/rotate`, needs.changeSecret, {
       root,
-      need: needs.changeSecret,
       id: `${id}.rotate-secret`,
       summary: "Change an endpoint's signing secret",
       description: 'The old secret signs beside the new one for the grace period, a day by default.',
@@ -169,11 +163,8 @@ const tooManyHeaders = {
 function endpointHeaderRoutes({ path, root, id, needs }: Place) {
   const headersPath = `${path}/:endpoint/headers` as const
   return [
-    route({
-      method: 'GET',
-      path: headersPath,
+    route(`GET ${headersPath}`, needs.view, {
       root,
-      need: needs.view,
       id: `${id}.get-headers`,
       summary: 'Get the headers that go out with every delivery',
       answers: { 200: EndpointHeadersOut },
@@ -182,11 +173,8 @@ function endpointHeaderRoutes({ path, root, id, needs }: Place) {
         return toHeadersOut(endpoint.headers)
       },
     }),
-    route({
-      method: 'PUT',
-      path: headersPath,
+    route(`PUT ${headersPath}`, needs.manage, {
       root,
-      need: needs.manage,
       id: `${id}.update-headers`,
       summary: 'Replace the headers that go out with every delivery',
       body: EndpointHeadersIn,
@@ -197,11 +185,8 @@ function endpointHeaderRoutes({ path, root, id, needs }: Place) {
         found(changed, 'endpoint', params.endpoint)
       },
     }),
-    route({
-      method: 'PATCH',
-      path: headersPath,
+    route(`PATCH ${headersPath}`, needs.manage, {
       root,
-      need: needs.manage,
       id: `${id}.patch-headers`,
       summary: 'Change some of the headers that go out with every delivery',
       description: 'A header with null, or named in `deleteHeaders`, is removed.',

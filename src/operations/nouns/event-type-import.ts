@@ -112,10 +112,7 @@ function toImportedOut(eventType: NewEventType): Out<typeof EventTypeFromOpenApi
 export const eventTypeImport = {
   schemas: { EventTypeImportOpenApiIn, EventTypeImportOpenApiOut, EventTypeImportOpenApiOutData },
   routes: [
-    route({
-      method: 'POST',
-      path: '/event-type/import/openapi',
-      need: admin,
+    route('POST /event-type/import/openapi', admin, {
       id: 'v1.event-type.import-openapi',
       summary: 'Import event types from the webhooks of an OpenAPI document',
       body: EventTypeImportOpenApiIn,

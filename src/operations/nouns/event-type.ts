@@ -114,10 +114,7 @@ export const eventTypes = {
     ...eventTypeImport.schemas,
   },
   routes: [
-    route({
-      method: 'GET',
-      path: '/event-type',
-      need: viewShared,
+    route('GET /event-type', viewShared, {
       id: 'v1.event-type.list',
       summary: 'List event types',
       description: 'By name. Schemas come only with `with_content`.',
@@ -160,10 +157,7 @@ export const eventTypes = {
         )
       },
     }),
-    route({
-      method: 'POST',
-      path: '/event-type',
-      need: admin,
+    route('POST /event-type', admin, {
       id: 'v1.event-type.create',
       summary: 'Create an event type',
       description: 'An archived event type of the same name is restored.',
@@ -174,10 +168,7 @@ export const eventTypes = {
         return toEventTypeOut(await store.createEventType(toNewEventType(body.name, body)))
       },
     }),
-    route({
-      method: 'GET',
-      path: '/event-type/:name',
-      need: viewShared,
+    route('GET /event-type/:name', viewShared, {
       id: 'v1.event-type.get',
       summary: 'Get an event type',
       answers: { 200: EventTypeOut },
@@ -187,10 +178,7 @@ export const eventTypes = {
         return toEventTypeOut(eventType)
       },
     }),
-    route({
-      method: 'PUT',
-      path: '/event-type/:name',
-      need: admin,
+    route('PUT /event-type/:name', admin, {
       id: 'v1.event-type.update',
       summary: 'Replace an event type, or create it',
       body: EventTypeUpdate,
@@ -202,10 +190,7 @@ export const eventTypes = {
         return new Reply(created ? 201 : 200, toEventTypeOut(eventType))
       },
     }),
-    route({
-      method: 'PATCH',
-      path: '/event-type/:name',
-      need: admin,
+    route('PATCH /event-type/:name', admin, {
       id: 'v1.event-type.patch',
       summary: 'Change some fields of an event type',
       description: 'Absent fields stay; null unsets.',
@@ -217,10 +202,7 @@ export const eventTypes = {
         return toEventTypeOut(found(await store.updateEventType(name, toEventTypeChange(body)), 'event type', name))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/event-type/:name',
-      need: admin,
+    route('DELETE /event-type/:name', admin, {
       id: 'v1.event-type.delete',
       summary: 'Archive an event type, or delete it',
       description: 'With `expunge` it is deleted; without, it is hidden until it is created again.',

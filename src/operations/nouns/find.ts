@@ -40,10 +40,7 @@ export const finding = {
   description: 'Search for objects by id, uid, URL or name.',
   schemas: { FoundOut, FindOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/find',
-      need: read,
+    route('GET /find', read, {
       id: 'v1.find.get',
       summary: 'Find things by an id, a uid, a URL or a name',
       description:
@@ -170,10 +167,7 @@ const searchedNames = 200_000
 const namesAtOnce = 500
 
 /** Endpoints of all applications, with their states. */
-export const allEndpoints = route({
-  method: 'GET',
-  path: '/endpoint',
-  need: read,
+export const allEndpoints = route('GET /endpoint', read, {
   id: 'v1.endpoint.list-all',
   summary: 'List the endpoints of all applications with their states',
   description:

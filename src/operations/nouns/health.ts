@@ -101,10 +101,7 @@ export const health = {
   description: 'Whether the server and its store answer.',
   schemas: { HealthOut, LeaderOut, WorkerOut, WorkersOut, SettingOut, SettingsOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/health',
-      need: 'open',
+    route('GET /health', 'open', {
       id: 'v1.health.get',
       summary: 'Check whether the server is ready: its store takes writes',
       description: 'Readiness. 503 with the same body when the store refuses writes; `database.detail` says why.',
@@ -118,10 +115,7 @@ export const health = {
         }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/leader',
-      need: read,
+    route('GET /leader', read, {
       id: 'v1.leader.get',
       summary: 'Get the process that runs schedules, retention and sweeps',
       description: 'Null between the end of one leader and the next.',
@@ -133,10 +127,7 @@ export const health = {
         return { leader: { description, epoch, since: iso(clock.now() - sinceMs) } }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/worker',
-      need: read,
+    route('GET /worker', read, {
       id: 'v1.worker.list',
       summary: 'List the workers',
       description: 'Processes that deliver: those that are alive, and with `ended` those of the last week.',
@@ -148,20 +139,14 @@ export const health = {
         return { data: shown.map((worker) => toWorkerOut(worker, now)), asOf: iso(now) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/setting',
-      need: read,
+    route('GET /setting', read, {
       id: 'v1.setting.list',
       summary: 'List the settings of the server with their origins',
       description: 'Read-only: settings change with a restart. Secrets are masked.',
       answers: { 200: SettingsOut },
       handle: (_call, { settings }) => ({ data: settings() }),
     }),
-    route({
-      method: 'GET',
-      path: '/health/ping',
-      need: 'open',
+    route('GET /health/ping', 'open', {
       id: 'v1.health.ping',
       summary: 'Check whether the server answers',
       description: 'Liveness. It does not ask the store.',
@@ -175,10 +160,7 @@ export const reference = {
   tag: 'Reference',
   description: 'This document.',
   routes: [
-    route({
-      method: 'GET',
-      path: '/openapi.json',
-      need: 'open',
+    route('GET /openapi.json', 'open', {
       id: 'v1.openapi.get',
       summary: 'Get this reference as an OpenAPI 3.1 document',
       answers: { 200: Type.Object({}, { additionalProperties: true }) },
@@ -215,10 +197,7 @@ export const doctor = {
   description: 'Findings about the whole system, with figures and the command that helps.',
   schemas: { FindingOut, DoctorOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/doctor',
-      need: read,
+    route('GET /doctor', read, {
       id: 'v1.doctor.get',
       summary: 'Examine the whole system',
       description:

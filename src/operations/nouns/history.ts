@@ -129,10 +129,7 @@ export const history: Noun = {
   description: 'Counts and durations over time, for charts.',
   schemas: { HistoryOut, SparklinesOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/history',
-      need: viewShared,
+    route('GET /history', viewShared, {
       id: 'v1.history.get',
       summary: 'Get the history of the server, an application or an endpoint',
       description: `Up to ${pointsLimit} points. Minutes are kept for two days, hours for \`historyRetention\`. Without \`app\` and \`endpoint\` it is the whole server's, which takes an API key that is not bound to one application. The counts of the last seconds may be missing. Quantiles are at most 5 % off.`,
@@ -145,10 +142,7 @@ export const history: Noun = {
           return toHistoryOut(await readSeries(store, clock, scope, stepsAtLeast))
         }),
     }),
-    route({
-      method: 'GET',
-      path: '/history/sparkline',
-      need: viewShared,
+    route('GET /history/sparkline', viewShared, {
       id: 'v1.history.sparklines',
       summary: 'Get the successes and failures of several endpoints by the hour',
       description: 'For lists. Endpoints that do not exist are left out.',

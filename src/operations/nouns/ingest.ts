@@ -122,11 +122,8 @@ export const ingest = {
   description: "Sources in the shapes of Svix's SDKs (`svix.ingest`).",
   schemas: { IngestSourceIn, IngestSourceOut, RotateTokenOut, IngestSourceConsumerPortalAccessIn },
   routes: [
-    route({
-      method: 'GET',
+    route('GET /source', admin, {
       root,
-      path: '/source',
-      need: admin,
       id: 'v1.ingest.source.list',
       summary: 'List the sources of all applications',
       query: PageQuery,
@@ -136,11 +133,8 @@ export const ingest = {
         return { ...page, data: data.map(ingestOut) }
       },
     }),
-    route({
-      method: 'POST',
+    route('POST /source', admin, {
       root,
-      path: '/source',
-      need: admin,
       id: 'v1.ingest.source.create',
       summary: 'Create a source',
       description: 'Without `appId`, an application is made for the source and deleted with it.',
@@ -149,21 +143,15 @@ export const ingest = {
       answersSecret: true,
       handle: async ({ body, request }, parts) => toIngestOut(parts, request, await create(parts, body)),
     }),
-    route({
-      method: 'GET',
+    route(`GET ${one}`, admin, {
       root,
-      path: one,
-      need: admin,
       id: 'v1.ingest.source.get',
       summary: 'Get a source',
       answers: { 200: IngestSourceOut },
       handle: ({ source, request }, parts) => toIngestOut(parts, request, source),
     }),
-    route({
-      method: 'PUT',
+    route(`PUT ${one}`, admin, {
       root,
-      path: one,
-      need: admin,
       id: 'v1.ingest.source.update',
       summary: 'Replace a source, or create it',
       description: 'Absent fields return to their defaults; `uid` and the application stay.',
@@ -183,11 +171,8 @@ export const ingest = {
         return toIngestOut(parts, request, found(changed, 'source', source.id))
       },
     }),
-    route({
-      method: 'DELETE',
+    route(`DELETE ${one}`, admin, {
       root,
-      path: one,
-      need: admin,
       id: 'v1.ingest.source.delete',
       summary: 'Delete a source, and the application that was made for it',
       answers: { 204: null },
@@ -196,11 +181,8 @@ export const ingest = {
         else await store.deleteSource(app, key)
       },
     }),
-    route({
-      method: 'POST',
+    route(`POST ${one}/token/rotate`, admin, {
       root,
-      path: `${one}/token/rotate`,
-      need: admin,
       id: 'v1.ingest.source.rotate-token',
       summary: 'Give a source a new URL',
       description: 'The old URL works for two more days.',
@@ -211,11 +193,8 @@ export const ingest = {
         return { ingestUrl: url ?? '' }
       },
     }),
-    route({
-      method: 'POST',
+    route(`POST ${one}/dashboard`, admin, {
       root,
-      path: `${one}/dashboard`,
-      need: admin,
       id: 'v1.ingest.dashboard',
       summary: 'Make a link to the portal of the application of a source',
       body: IngestSourceConsumerPortalAccessIn,

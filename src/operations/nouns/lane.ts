@@ -215,10 +215,7 @@ function future(at: number, now: number): string | null {
 
 /** Commands the worker that owns the lane to retry or skip the delivery that blocks the others. */
 function headRoute(command: FrontCommand, summary: string, description: string) {
-  return route({
-    method: 'POST',
-    path: `/app/:app/endpoint/:endpoint/lane/head/${command}`,
-    need: manage,
+  return route(`POST /app/:app/endpoint/:endpoint/lane/head/${command}`, manage, {
     id: `v1.lane.${command}-head`,
     summary,
     description,
@@ -254,10 +251,7 @@ export const lanes = {
   description: "The state of an endpoint's queue, and why a message has not been delivered yet.",
   schemas: { LaneOut, HeadIn, HeadOut, ...why.schemas },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/endpoint/:endpoint/lane',
-      need: view,
+    route('GET /app/:app/endpoint/:endpoint/lane', view, {
       id: 'v1.lane.get',
       summary: "Get the state of an endpoint's lane",
       answers: { 200: LaneOut },

@@ -152,10 +152,7 @@ export const live: Noun = {
   description: 'Live stream of figures, attempts, lanes and tasks.',
   schemas: { LiveOverviewOut, LiveAttemptOut, LiveEventOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/live',
-      need,
+    route('GET /live', need, {
       id: 'v1.live.follow',
       summary: 'Follow what happens, as server-sent events',
       description:

@@ -55,10 +55,7 @@ export const messages = {
   },
   routes: [
     // The hot path: the body comes as bytes, and its payload stays so all the way to the receiver.
-    route({
-      method: 'POST',
-      path: '/app/:app/msg',
-      need: publish,
+    route('POST /app/:app/msg', publish, {
       id: 'v1.message.create',
       summary: 'Publish a message',
       description:
@@ -79,10 +76,7 @@ export const messages = {
         return answered(accepted, shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/batch',
-      need: publish,
+    route('POST /app/:app/msg/batch', publish, {
       id: 'v1.message.create-batch',
       summary: 'Publish several messages, all or none',
       query: ContentQuery,
@@ -105,10 +99,7 @@ export const messages = {
         return answered(accepted[0], list(bodies))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/raw',
-      need: publish,
+    route('POST /app/:app/msg/raw', publish, {
       id: 'v1.message.create-raw',
       summary: 'Publish any bytes, to be delivered with their content type',
       query: RawQuery,
@@ -129,10 +120,7 @@ export const messages = {
         return answered(accepted, shown(message, accepted, payload))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/precheck/active',
-      need: publish,
+    route('POST /app/:app/msg/precheck/active', publish, {
       id: 'v1.message.precheck',
       summary: 'Check whether a message would reach an endpoint',
       body: MessagePrecheckIn,
@@ -143,10 +131,7 @@ export const messages = {
         return { active: await publisher.reaches(app, eventType, channels, payload) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/msg',
-      need: view,
+    route('GET /app/:app/msg', view, {
       id: 'v1.message.list',
       summary: 'List messages',
       description:
@@ -187,10 +172,7 @@ export const messages = {
         )
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/msg/:message',
-      need: view,
+    route('GET /app/:app/msg/:message', view, {
       id: 'v1.message.get',
       summary: 'Get a message by its id or eventId',
       query: ContentQuery,
@@ -198,10 +180,7 @@ export const messages = {
       handle: ({ message, query: { with_content: withContent = true } }) =>
         messageBytes(message, withContent ? payloadOf(message, message.body) : noPayload),
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/bulk-expunge',
-      need: admin,
+    route('POST /app/:app/msg/bulk-expunge', admin, {
       id: 'v1.message.bulk-expunge-content',
       summary: 'Erase the content of several messages',
       body: BulkExpungeContentsIn,
@@ -216,10 +195,7 @@ export const messages = {
         return { results: Object.fromEntries(results) }
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/expunge-all-contents',
-      need: admin,
+    route('POST /app/:app/msg/expunge-all-contents', admin, {
       id: 'v1.message.expunge-all-contents',
       summary: 'Erase the content of all messages of an application',
       description: 'All messages accepted before this request, in the background.',
@@ -231,10 +207,7 @@ export const messages = {
         return toStartedOut(await store.createTask({ app: app.key, work, data }))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/app/:app/msg/:message/content',
-      need: admin,
+    route('DELETE /app/:app/msg/:message/content', admin, {
       id: 'v1.message.expunge-content',
       summary: 'Erase the content of a message',
       description: 'The message, its time and its attempts stay. Deliveries that have not been sent are cancelled.',

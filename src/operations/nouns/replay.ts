@@ -70,10 +70,7 @@ export const replays = {
     'Sending messages again: after all others, at the pace of the endpoint. Larger replays are background tasks.',
   schemas: { ReplayIn, BulkReplayIn },
   routes: [
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/:message/endpoint/:endpoint/resend',
-      need: attempt,
+    route('POST /app/:app/msg/:message/endpoint/:endpoint/resend', attempt, {
       id: 'v1.message-attempt.resend',
       summary: 'Send a message to an endpoint again',
       answers: { 202: Type.Object({}) },
@@ -83,10 +80,7 @@ export const replays = {
         return {}
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/endpoint/:endpoint/recover',
-      need: attempt,
+    route('POST /app/:app/endpoint/:endpoint/recover', attempt, {
       id: 'v1.endpoint.recover',
       summary: 'Send the failed messages of an endpoint again',
       description: 'Messages of the last 14 days. Replay dead letters to send older ones again.',
@@ -98,10 +92,7 @@ export const replays = {
         return start(store, endpoint, { type: 'endpoint.recover', input })
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/endpoint/:endpoint/replay-missing',
-      need: attempt,
+    route('POST /app/:app/endpoint/:endpoint/replay-missing', attempt, {
       id: 'v1.endpoint.replay-missing',
       summary: "Send messages that match the endpoint's filters and that it never received",
       body: ReplayIn,
@@ -109,10 +100,7 @@ export const replays = {
       handle: ({ endpoint, body }, { store, clock }) =>
         start(store, endpoint, { type: 'endpoint.replay', input: toInput(endpoint, body, clock) }),
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/endpoint/:endpoint/bulk-replay',
-      need: attempt,
+    route('POST /app/:app/endpoint/:endpoint/bulk-replay', attempt, {
       id: 'v1.endpoint.bulk-replay',
       summary: 'Send messages that match a filter again',
       body: BulkReplayIn,

@@ -33,10 +33,7 @@ import {
 const one = '/app/:app/schedule/:schedule' as const
 
 function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string) {
-  return route({
-    method: 'POST',
-    path: `${one}/${name}`,
-    need: admin,
+  return route(`POST ${one}/${name}`, admin, {
     id: `v1.schedule.${name}`,
     summary,
     ...(description && { description }),
@@ -54,10 +51,7 @@ export const schedules = {
   description: 'A message that is repeated by a cron expression in a time zone.',
   schemas: { ScheduleIn, SchedulePatch, ScheduleOut, ScheduleSummaryOut, SchedulePreviewOut, ScheduleRanOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/schedule',
-      need: read,
+    route('GET /app/:app/schedule', read, {
       id: 'v1.schedule.list',
       summary: 'List schedules',
       query: ScheduleListQuery,
@@ -88,10 +82,7 @@ export const schedules = {
         )
       },
     }),
-    route({
-      method: 'GET',
-      path: '/schedule',
-      need: read,
+    route('GET /schedule', read, {
       id: 'v1.schedule.list-all',
       summary: 'List the schedules of all applications',
       description: 'Without their messages.',
@@ -113,10 +104,7 @@ export const schedules = {
         return { ...page, data }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/schedule/preview',
-      need: read,
+    route('GET /schedule/preview', read, {
       id: 'v1.schedule.preview',
       summary: 'List the next runs of a cron expression',
       description: 'Checks a draft. A wrong expression is refused with the reason.',
@@ -124,10 +112,7 @@ export const schedules = {
       answers: { 200: SchedulePreviewOut },
       handle: ({ query }, { clock }) => ({ nextRuns: previewRuns(query, clock.now()).map(iso) }),
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/schedule',
-      need: admin,
+    route('POST /app/:app/schedule', admin, {
       id: 'v1.schedule.create',
       summary: 'Create a schedule: a message repeated by a cron expression',
       description:
@@ -142,20 +127,14 @@ export const schedules = {
         return scheduleBytes(created, clock.now(), shownOf(query))
       },
     }),
-    route({
-      method: 'GET',
-      path: one,
-      need: read,
+    route(`GET ${one}`, read, {
       id: 'v1.schedule.get',
       summary: 'Get a schedule, when it ran and when it will',
       query: ScheduleQuery,
       answers: { 200: ScheduleOut },
       handle: ({ schedule, query }, { clock }) => scheduleBytes(schedule, clock.now(), shownOf(query)),
     }),
-    route({
-      method: 'PUT',
-      path: one,
-      need: admin,
+    route(`PUT ${one}`, admin, {
       id: 'v1.schedule.update',
       summary: 'Replace a schedule, or create it',
       description: 'Absent fields return to their defaults; `uid` and `paused` stay. A new timing starts from now.',
@@ -178,10 +157,7 @@ export const schedules = {
         return new Reply(201, scheduleBytes(created, clock.now(), shownOf(query)))
       },
     }),
-    route({
-      method: 'PATCH',
-      path: one,
-      need: admin,
+    route(`PATCH ${one}`, admin, {
       id: 'v1.schedule.patch',
       summary: 'Change some fields of a schedule',
       description:
@@ -198,10 +174,7 @@ export const schedules = {
         return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), shownOf(query))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: one,
-      need: admin,
+    route(`DELETE ${one}`, admin, {
       id: 'v1.schedule.delete',
       summary: 'Delete a schedule',
       description: 'Messages that it published stay.',
@@ -217,10 +190,7 @@ export const schedules = {
       'Resume a schedule',
       'The schedule continues with the next run. Runs during the pause are not made up for.',
     ),
-    route({
-      method: 'POST',
-      path: `${one}/run`,
-      need: admin,
+    route(`POST ${one}/run`, admin, {
       id: 'v1.schedule.run',
       summary: 'Publish the message of a schedule now',
       description: 'A paused schedule publishes, too. The time of the next run does not change.',

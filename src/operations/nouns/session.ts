@@ -88,10 +88,7 @@ export const sessions = {
   description: 'Sessions of browsers: a cookie in place of a key.',
   schemas: { SessionOut, CurrentSessionOut, WebSessionOut, SignInLinkOut },
   routes: [
-    route({
-      method: 'POST',
-      path: '/session',
-      need: signInNeed,
+    route('POST /session', signInNeed, {
       id: 'v1.session.create',
       summary: 'Sign in: start a session for the key, portal token or sign-in link in the header',
       description:
@@ -105,10 +102,7 @@ export const sessions = {
         return new Reply(201, toSessionOut(caller, session, token), { 'set-cookie': cookie })
       },
     }),
-    route({
-      method: 'GET',
-      path: '/session',
-      need: 'open',
+    route('GET /session', 'open', {
       id: 'v1.session.get',
       summary: 'Get the session of this request, and what it may do',
       answers: { 200: CurrentSessionOut },
@@ -122,10 +116,7 @@ export const sessions = {
         return new Reply(200, { session: null }, token === undefined ? {} : { 'set-cookie': cookie })
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/session',
-      need: ownAccess,
+    route('DELETE /session', ownAccess, {
       id: 'v1.session.delete',
       summary: 'Sign out: end the session of this request',
       answers: { 204: null },
@@ -139,10 +130,7 @@ export const sessions = {
         return new Reply(204, undefined, { 'set-cookie': sessionCookie(request, session.kind, publicUrl, undefined) })
       },
     }),
-    route({
-      method: 'GET',
-      path: '/auth/session',
-      need: ownAccess,
+    route('GET /auth/session', ownAccess, {
       id: 'v1.session.list',
       summary: 'List sessions',
       description: 'An admin sees all sessions; any other caller those of its own key or token.',
@@ -155,10 +143,7 @@ export const sessions = {
         return paginate('sess', query, 'descending', read, (each) => toWebSessionOut(each, caller?.session))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/auth/session/:session',
-      need: ownAccess,
+    route('DELETE /auth/session/:session', ownAccess, {
       id: 'v1.session.end',
       summary: 'End a session',
       answers: { 204: null },
@@ -168,10 +153,7 @@ export const sessions = {
         parts.auth.forget()
       },
     }),
-    route({
-      method: 'POST',
-      path: '/auth/session/end-all',
-      need: ownAccess,
+    route('POST /auth/session/end-all', ownAccess, {
       id: 'v1.session.end-all',
       summary: 'End all sessions that the caller sees in the list, except its own',
       answers: { 204: null },
@@ -181,10 +163,7 @@ export const sessions = {
         parts.auth.forget()
       },
     }),
-    route({
-      method: 'POST',
-      path: '/auth/sign-in-link',
-      need: makeLink,
+    route('POST /auth/sign-in-link', makeLink, {
       id: 'v1.session.sign-in-link',
       summary: 'Make a link that signs in once with the key of this request',
       description: 'The link works for ten minutes. Its session may do what the key may do.',

@@ -352,10 +352,7 @@ export const sourceProviders = {
   description: 'A sender of webhooks that sources can verify.',
   schemas: { SourceProviderOut, SourceProvidersOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/source-provider',
-      need: read,
+    route('GET /source-provider', read, {
       id: 'v1.source-provider.list',
       summary: 'List the providers of sources',
       description: 'Each with its settings, its secret, and the steps that set it up.',

@@ -68,10 +68,7 @@ export const sources = {
     ArrivalSamplesOut,
   },
   routes: [
-    route({
-      method: 'GET',
-      path: '/source',
-      need: read,
+    route('GET /source', read, {
       id: 'v1.source.list-all',
       summary: 'List the sources of all applications',
       query: PageQuery,
@@ -81,10 +78,7 @@ export const sources = {
         return { ...page, data: data.map(({ shown }) => shown) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/source',
-      need: read,
+    route('GET /app/:app/source', read, {
       id: 'v1.source.list',
       summary: 'List the sources of an application',
       query: PageQuery,
@@ -94,10 +88,7 @@ export const sources = {
         return { ...page, data: await showAll(parts, request, sources) }
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/source',
-      need: admin,
+    route('POST /app/:app/source', admin, {
       id: 'v1.source.create',
       summary: 'Create a source: a URL that takes webhooks of another service in',
       description:
@@ -125,19 +116,13 @@ export const sources = {
         return { ...(await showSource(parts, request, created)), secret: made }
       },
     }),
-    route({
-      method: 'GET',
-      path: one,
-      need: read,
+    route(`GET ${one}`, read, {
       id: 'v1.source.get',
       summary: 'Get a source, and how many requests arrived at it',
       answers: { 200: SourceOut },
       handle: ({ source, request }, parts) => showSource(parts, request, source),
     }),
-    route({
-      method: 'PATCH',
-      path: one,
-      need: admin,
+    route(`PATCH ${one}`, admin, {
       id: 'v1.source.patch',
       summary: 'Change some fields of a source',
       description:
@@ -155,10 +140,7 @@ export const sources = {
         return showSource(parts, request, found(changed, 'source', source.id))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: one,
-      need: admin,
+    route(`DELETE ${one}`, admin, {
       id: 'v1.source.delete',
       summary: 'Delete a source',
       description: 'Its URL answers 404 within a second. Messages that arrived at it stay.',
@@ -167,10 +149,7 @@ export const sources = {
         await store.deleteSource(app, key)
       },
     }),
-    route({
-      method: 'POST',
-      path: `${one}/token/rotate`,
-      need: admin,
+    route(`POST ${one}/token/rotate`, admin, {
       id: 'v1.source.rotate-token',
       summary: 'Give a source a new URL',
       description: 'The old URL works for the grace period, two days by default.',
@@ -180,10 +159,7 @@ export const sources = {
       handle: async ({ source, body, request }, parts) =>
         showSource(parts, request, await rotateToken(parts, source, body.gracePeriodSeconds ?? graceSeconds)),
     }),
-    route({
-      method: 'POST',
-      path: `${one}/secret/rotate`,
-      need: admin,
+    route(`POST ${one}/secret/rotate`, admin, {
       id: 'v1.source.rotate-secret',
       summary: 'Change the secret of a source',
       description: 'The old secret counts beside the new one for the grace period, two days by default.',
@@ -203,10 +179,7 @@ export const sources = {
         return { secret: made }
       },
     }),
-    route({
-      method: 'GET',
-      path: `${one}/sample`,
-      need: admin,
+    route(`GET ${one}/sample`, admin, {
       id: 'v1.source.list-samples',
       summary: 'List the newest refused requests of a source, and why they were refused',
       description:
@@ -217,10 +190,7 @@ export const sources = {
         return { data: samples.map(toSampleOut) }
       },
     }),
-    route({
-      method: 'POST',
-      path: `${one}/test`,
-      need: trial,
+    route(`POST ${one}/test`, trial, {
       id: 'v1.source.test',
       summary: 'Judge a request without storing anything',
       description: 'For a request that you wrote or copied: whether the source would accept it, or why not.',
@@ -347,11 +317,8 @@ export const arrivals = {
       return new Reply(answer.status as 200, answer.body, answer.headers)
     }
     return [
-      route({
-        method: 'POST',
+      route(`POST ${path}`, 'open', {
         root: '',
-        path,
-        need: 'open',
         id: `${id}.receive`,
         summary: `Take a webhook in at a source, ${how}`,
         description:
@@ -363,11 +330,8 @@ export const arrivals = {
         answers: { 202: ArrivalOut, 200: expected },
         handle: ({ body, request }, parts) => receive(request, body, parts),
       }),
-      route({
-        method: 'GET',
+      route(`GET ${path}`, 'open', {
         root: '',
-        path,
-        need: 'open',
         id: `${id}.verify`,
         summary: `Answer the handshake of a provider that uses GET, ${how}`,
         lookup: 'none',

@@ -175,10 +175,7 @@ export const subjects = {
     'Data subjects: erase and export the data of one person, whom payloads name at the subjectPointers of an application.',
   schemas: { SubjectEraseIn, SubjectExportIn, ErasureOut, ErasureReportOut, SigningKeyOut, SubjectLine },
   routes: [
-    route({
-      method: 'POST',
-      path: '/app/:app/subject/erase',
-      need: eraseSubjects,
+    route('POST /app/:app/subject/erase', eraseSubjects, {
       id: 'v1.subject.erase',
       summary: 'Erase a data subject',
       description:
@@ -197,10 +194,7 @@ export const subjects = {
         return toErasureOut(await parts.store.createTask({ app: app.key, work, data: {} }))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/subject/export',
-      need: eraseSubjects,
+    route('POST /app/:app/subject/export', eraseSubjects, {
       id: 'v1.subject.export',
       summary: 'Export everything about a data subject, one object per line',
       description:
@@ -217,10 +211,7 @@ export const subjects = {
         return streamOf(subjectLines(parts, app, search, after ?? 0))
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/erasure',
-      need: eraseSubjects,
+    route('GET /app/:app/erasure', eraseSubjects, {
       id: 'v1.erasure.list',
       summary: 'List erasures of data subjects',
       query: PageQuery,
@@ -242,19 +233,13 @@ export const subjects = {
         return { ...page, data: page.data.map(({ row }) => toErasureOut(row)) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/erasure/:erasure',
-      need: eraseSubjects,
+    route('GET /app/:app/erasure/:erasure', eraseSubjects, {
       id: 'v1.erasure.get',
       summary: 'Get an erasure, with its signed report once it has ended',
       answers: { 200: ErasureOut },
       handle: ({ erasure }) => toErasureOut(erasure),
     }),
-    route({
-      method: 'GET',
-      path: '/signing-key',
-      need: read,
+    route('GET /signing-key', read, {
       id: 'v1.signing-key.list',
       summary: 'List the public keys that this server signs reports with',
       answers: { 200: Type.Object({ data: described(Type.Array(SigningKeyOut), 'Keys, the newest first.') }) },
