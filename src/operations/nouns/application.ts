@@ -8,7 +8,18 @@ import type { Region } from '../../store/applications.ts'
 import type { PageRequest, Store } from '../../store/store.ts'
 import { admin, type Caller, read, view } from '../access.ts'
 import { templateProblems } from '../endpoint-problems.ts'
-import { createdAt, described, iso, listOf, maybe, metadataProblems, optional, schemaOf, text } from '../fields.ts'
+import {
+  createdAt,
+  described,
+  iso,
+  listOf,
+  maybe,
+  metadataProblems,
+  nullable,
+  optional,
+  schemaOf,
+  text,
+} from '../fields.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
 import { PageQuery, paginate, paginateBy, walk } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
@@ -259,3 +270,62 @@ export const regions = {
     }),
   ],
 } satisfies Noun
+
+/** Large enough for a sharp logo, small enough to come with every page. */
+const longestLogo = 48 * 1024
+/** Images alone. A page shows it as an image, in which an SVG runs no script and loads nothing. */
+const logoPattern = '^data:image/(png|jpeg|gif|webp|svg\\+xml);base64,[A-Za-z0-9+/]+={0,2}$'
+
+const PortalLookIn = Type.Object({
+  name: maybe(
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "Heading of the portal; the application's name by default.",
+    }),
+  ),
+  logo: maybe(
+    Type.String({
+      maxLength: longestLogo,
+      pattern: logoPattern,
+      description: 'Logo as a `data:` URL with base64: PNG, JPEG, GIF, WebP or SVG, up to 48 KiB. Null for none.',
+    }),
+  ),
+  color: maybe(
+    Type.String({ pattern: '^#[0-9a-fA-F]{6}$', description: 'Colour of buttons and links, such as `#3b5bdb`.' }),
+  ),
+})
+
+const PortalLookOut = Type.Object({
+  name: text("Heading of the portal; the application's name unless another is set."),
+  logo: nullable(text('Logo as a `data:` URL.')),
+  color: nullable(text('Colour of buttons and links, such as `#3b5bdb`.')),
+})
+
+export const portal: Noun = {
+  tag: 'Portal',
+  description: "The look of an application's portal.",
+  schemas: { PortalLookIn, PortalLookOut },
+  routes: [
+    route('GET /app/:app/portal', view, {
+      id: 'v1.portal.get',
+      summary: "Get the look of an application's portal",
+      answers: { 200: PortalLookOut },
+      handle: async ({ app }, { store }) => {
+        const look = await store.findPortalLook(app.key)
+        return { name: look?.name ?? app.name, logo: look?.logo ?? null, color: look?.color ?? null }
+      },
+    }),
+    route('PUT /app/:app/portal', admin, {
+      id: 'v1.portal.set',
+      summary: "Set the look of an application's portal",
+      description: 'Replaces the whole look: a field that is left out is unset.',
+      body: PortalLookIn,
+      answers: { 200: PortalLookOut },
+      handle: async ({ app, body: { name = null, logo = null, color = null } }, { store }) => {
+        if (!(await store.setPortalLook(app.key, { name, logo, color }))) throw noSuch('application', app.id)
+        return { name: name ?? app.name, logo, color }
+      },
+    }),
+  ],
+}

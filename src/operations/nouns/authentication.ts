@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
+import type { ApiKey } from '../../store/access.ts'
 import {
   admin,
   attempt,
@@ -14,11 +15,27 @@ import {
   type Need,
   ownAccess,
   publish,
-  view,
+  scopes,
   viewSecret,
 } from '../access.ts'
-import { fixedCaller, hashApiKey, makeAppToken } from '../auth.ts'
-import { flag, integer, maybe, metadataProblems, namePattern, nullable, text } from '../fields.ts'
+import { fixedCaller, hashApiKey, makeApiKey, makeAppToken } from '../auth.ts'
+import {
+  createdAt,
+  flag,
+  id,
+  instant,
+  integer,
+  iso,
+  isoOrNull,
+  listOf,
+  maybe,
+  metadataProblems,
+  namePattern,
+  nullable,
+  text,
+} from '../fields.ts'
+import { lookUp } from '../lookup.ts'
+import { PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -188,61 +205,90 @@ export const authentication = {
   ],
 } satisfies Noun
 
-/** Large enough for a sharp logo, small enough to come with every page. */
-const longestLogo = 48 * 1024
-/** Images alone. A page shows it as an image, in which an SVG runs no script and loads nothing. */
-const logoPattern = '^data:image/(png|jpeg|gif|webp|svg\\+xml);base64,[A-Za-z0-9+/]+={0,2}$'
+const year = 365 * 24 * 3600
+const scopesMeaning = 'Scopes: `admin` for everything, `publish` to publish, `read` to read.'
+const name = text('Display name.')
 
-const PortalLookIn = Type.Object({
-  name: maybe(
+const ApiKeyIn = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
+  scopes: Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, description: scopesMeaning }),
+  app: maybe(
     Type.String({
       minLength: 1,
-      maxLength: 100,
-      description: "Heading of the portal; the application's name by default.",
+      maxLength: 256,
+      description: 'Application that it is limited to, by id or uid; null for all.',
     }),
   ),
-  logo: maybe(
-    Type.String({
-      maxLength: longestLogo,
-      pattern: logoPattern,
-      description: 'Logo as a `data:` URL with base64: PNG, JPEG, GIF, WebP or SVG, up to 48 KiB. Null for none.',
-    }),
-  ),
-  color: maybe(
-    Type.String({ pattern: '^#[0-9a-fA-F]{6}$', description: 'Colour of buttons and links, such as `#3b5bdb`.' }),
-  ),
+  expiresInSeconds: maybe(integer(1, 10 * year), 'Time until it expires; null for never.'),
 })
 
-const PortalLookOut = Type.Object({
-  name: text("Heading of the portal; the application's name unless another is set."),
-  logo: nullable(text('Logo as a `data:` URL.')),
-  color: nullable(text('Colour of buttons and links, such as `#3b5bdb`.')),
+const ApiKeyOut = Type.Object({
+  id,
+  name,
+  scopes: Type.Array(Type.String(), { description: scopesMeaning }),
+  appId: nullable(text('Id of the only application it is for; null for all.')),
+  createdAt,
+  expiresAt: nullable(instant('Time at which it expires; null for never.')),
+  lastUsedAt: nullable(instant('Time of the last use, accurate to about a minute.')),
+  revokedAt: nullable(instant('Time at which it was revoked.')),
 })
 
-export const portal: Noun = {
-  tag: 'Portal',
-  description: "The look of an application's portal.",
-  schemas: { PortalLookIn, PortalLookOut },
+const ApiKeyCreatedOut = Type.Object({
+  ...ApiKeyOut.properties,
+  token: text('The key itself; shown only once.'),
+})
+
+function toApiKeyOut(key: ApiKey): Out<typeof ApiKeyOut> {
+  return {
+    id: key.id,
+    name: key.name,
+    scopes: key.scopes,
+    appId: key.app?.id ?? null,
+    createdAt: iso(key.createdAt),
+    expiresAt: isoOrNull(key.expiresAt),
+    lastUsedAt: isoOrNull(key.lastUsedAt),
+    revokedAt: isoOrNull(key.revokedAt),
+  }
+}
+
+export const apiKeys = {
+  tag: 'API Key',
+  description: 'Keys for this API, with their scopes.',
+  schemas: { ApiKeyIn, ApiKeyOut, ApiKeyCreatedOut },
   routes: [
-    route('GET /app/:app/portal', view, {
-      id: 'v1.portal.get',
-      summary: "Get the look of an application's portal",
-      answers: { 200: PortalLookOut },
-      handle: async ({ app }, { store }) => {
-        const look = await store.findPortalLook(app.key)
-        return { name: look?.name ?? app.name, logo: look?.logo ?? null, color: look?.color ?? null }
+    route('GET /api-key', admin, {
+      id: 'v1.api-key.list',
+      summary: 'List API keys',
+      query: PageQuery,
+      answers: { 200: listOf(ApiKeyOut) },
+      handle: ({ query }, { store }) =>
+        paginate('key', query, 'descending', (page) => store.listApiKeys(page), toApiKeyOut),
+    }),
+    route('POST /api-key', admin, {
+      id: 'v1.api-key.create',
+      summary: 'Create an API key',
+      description: 'The key itself is shown only in this answer.',
+      body: ApiKeyIn,
+      answers: { 201: ApiKeyCreatedOut },
+      answersSecret: true,
+      handle: async ({ body }, { store, randomText }) => {
+        const app = body.app == null ? null : (await lookUp('application', body.app, store.findApplication)).key
+        const token = makeApiKey(randomText)
+        const expiresInMs = body.expiresInSeconds == null ? null : body.expiresInSeconds * 1000
+        const { name, scopes } = body
+        const made = await store.createApiKey({ name, hash: hashApiKey(token), scopes, app, expiresInMs })
+        return { ...toApiKeyOut(made), token }
       },
     }),
-    route('PUT /app/:app/portal', admin, {
-      id: 'v1.portal.set',
-      summary: "Set the look of an application's portal",
-      description: 'Replaces the whole look: a field that is left out is unset.',
-      body: PortalLookIn,
-      answers: { 200: PortalLookOut },
-      handle: async ({ app, body: { name = null, logo = null, color = null } }, { store }) => {
-        if (!(await store.setPortalLook(app.key, { name, logo, color }))) throw noSuch('application', app.id)
-        return { name: name ?? app.name, logo, color }
+    route('DELETE /api-key/:key', admin, {
+      id: 'v1.api-key.delete',
+      summary: 'Revoke an API key',
+      answers: { 204: null },
+      handle: async ({ params }, { store, auth }) => {
+        const revoked = await store.revokeApiKey(params.key)
+        if (revoked === undefined) throw noSuch('key', params.key)
+        auth.forget()
       },
     }),
   ],
-}
+} satisfies Noun

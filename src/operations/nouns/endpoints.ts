@@ -18,9 +18,17 @@ import { found, refuseDamaged } from '../lookup.ts'
 import { type Noun, type Out, type Root, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { endpointRoutes } from './endpoint.ts'
-import { EndpointAttemptStats, EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
+import {
+  EndpointAttemptStats,
+  EndpointSignatureOut,
+  EndpointStats,
+  EndpointTrialIn,
+  EndpointTrialOut,
+  EventExampleIn,
+  endpointControlRoutes,
+  endpointTrialRoutes,
+} from './endpoint-control.ts'
 import { EndpointIn, EndpointOut, EndpointPatch, EndpointPut } from './endpoint-schema.ts'
-import { EndpointSignatureOut, EndpointTrialIn, EndpointTrialOut, endpointTrialRoutes } from './endpoint-trial.ts'
 import { allEndpoints, EndpointSummaryOut } from './find.ts'
 
 /** Where endpoints live. Those of operational webhooks are endpoints like any other, of an application of the server. */
