@@ -1,6 +1,7 @@
 import { type Static, type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, instantPattern } from '../domain/clock.ts'
+import { endpointFields } from '../domain/endpoint-fields.ts'
 import { type Kind, queryName, type SimpleForm } from '../domain/field.ts'
 
 /** A name a caller chooses: regions, event types, channels. */
@@ -54,10 +55,17 @@ export function integer(minimum: number, maximum: number) {
   return Type.Integer({ minimum, maximum })
 }
 
+/** A name of the caller's own or of an event type, by which a thing is found. */
+export const nameText = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
+
 /** Labels of the caller's own: text to text. */
-export const Metadata = Type.Record(Type.String(), Type.String())
+export const Labels = Type.Record(Type.String(), Type.String())
 
 const metadataBytesLimit = 4096
+const metadataMeaning = `Your own labels, up to ${metadataBytesLimit} bytes as JSON.`
+/** The metadata of a thing, in a request and in an answer. */
+export const metadataIn = optional(Labels, metadataMeaning)
+export const metadata = described(Labels, metadataMeaning)
 
 /** Problems of metadata beyond its shape: it is for small values. */
 export function metadataProblems(metadata: Readonly<Record<string, string>> | undefined): FieldError[] {
@@ -66,14 +74,14 @@ export function metadataProblems(metadata: Readonly<Record<string, string>> | un
   return [{ at: ['body', 'metadata'], message, type: 'maxBytes' }]
 }
 
-/** An instant, RFC 3339. */
+/** An instant in a request, RFC 3339. */
+export const dateTime = Type.String({ pattern: instantPattern, description: 'RFC 3339' })
+
+/** An instant in an answer, RFC 3339. */
 export const Instant = Type.String({ format: 'date-time' })
 
 /** An instant that may not be known. */
 export const MaybeInstant = nullable(Instant)
-
-/** Labels of the caller's own. */
-export const Labels = Type.Record(Type.String(), Type.String())
 
 /** One page of a list. */
 export function listOf<T extends TSchema>(item: T) {
@@ -159,6 +167,7 @@ export const headerBytesLimit = 8192
 
 export const headerValue = Type.String({ maxLength: 4096 })
 
+export const headersMeaning = endpointFields.headers.description
 /** Headers that are sent with deliveries, by name. */
 export const Headers = Type.Record(Type.String(), headerValue, { maxProperties: headersLimit })
 
@@ -233,14 +242,14 @@ export function schemaOf(form: SimpleForm): TSchema {
     case 'boolean':
       return Type.Boolean()
     case 'instant':
-      return Type.String({ pattern: instantPattern })
+      return dateTime
     case 'list':
       return Type.Array(schemaOf(form.of), {
         minItems: 1,
         maxItems: form.max,
       })
     case 'labels':
-      return Metadata
+      return Labels
     case 'headers':
       return Headers
   }

@@ -1,6 +1,6 @@
-import { type TSchema, Type } from 'typebox'
+import type { TSchema } from 'typebox'
 import { AppError, type FieldError } from '../domain/app-error.ts'
-import { type EpochMs, instantPattern, parseInstant } from '../domain/clock.ts'
+import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { Scanner } from '../json/scan.ts'
 import { compileCheck, countOf, Findings, fieldsLimit } from './schema-check.ts'
 
@@ -35,9 +35,6 @@ function capped(problems: readonly FieldError[]): readonly FieldError[] {
   if (problems.length <= fieldsLimit + 1) return problems
   return [...problems.slice(0, fieldsLimit), countOf(problems.length - fieldsLimit)]
 }
-
-/** An instant, RFC 3339. */
-export const dateTime = Type.String({ pattern: instantPattern, description: 'RFC 3339' })
 
 /** Reads instants that have the right shape; throws AppError when one is no day of any calendar, such as February 31. */
 export function readInstants<Name extends string>(

@@ -21,9 +21,9 @@ import {
   inBody,
   integer,
   iso,
-  Labels,
-  Metadata,
   maybe,
+  metadata,
+  metadataIn,
   nullable,
   optional,
   shown,
@@ -74,7 +74,7 @@ export const ApplicationIn = Type.Object({
   ),
   signatureHeaders: maybe(SignatureHeadersIn, signatureHeadersMeaning),
   ...settingInputs,
-  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata: metadataIn,
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
 
@@ -93,7 +93,7 @@ export const ApplicationOut = Type.Object({
   dedupeSeconds: nullable(whole('Dedupe window in seconds: the same publish within it stores nothing.')),
   signatureHeaders: nullable(described(familyOr(Type.Object(signatureNames(Type.String()))), signatureHeadersMeaning)),
   ...settingOutputs,
-  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata,
   createdAt,
   updatedAt,
 })

@@ -17,7 +17,7 @@ import { type AuditFilter, hashText, type SignedTrim } from '../../store/access.
 import { isSigned } from '../../store/signing.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, type Need } from '../access.ts'
-import { described, flag, id, inQuery, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
+import { appId, described, flag, id, inQuery, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
 import { type FoundThings, lookUp } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
@@ -39,7 +39,7 @@ const AuditOut = Type.Object({
   actor: text('Id of the key or token that made the change.'),
   ip: nullable(text('Address of the caller.')),
   action: text('Method and path of the route.'),
-  appId: nullable(text('Id of the application.')),
+  appId: nullable(appId),
   target: nullable(text('Path of the request.')),
   before: Type.Unknown({ description: 'State before the change.' }),
   after: Type.Unknown({ description: 'The request that made the change.' }),

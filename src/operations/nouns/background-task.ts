@@ -4,11 +4,23 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey, keySkewMs } from '../../domain/ids.ts'
 import { type Span, type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
 import { admin, type Caller, read, seesErasures, view } from '../access.ts'
-import { createdAt, described, id, integer, iso, listOf, maybe, nullable, updatedAt, whole } from '../fields.ts'
+import {
+  createdAt,
+  dateTime,
+  described,
+  id,
+  integer,
+  iso,
+  listOf,
+  maybe,
+  nullable,
+  updatedAt,
+  whole,
+} from '../fields.ts'
 import { isRef } from '../lookup.ts'
 import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { dateTime, readInstants, refuseIf } from '../validate.ts'
+import { readInstants, refuseIf } from '../validate.ts'
 
 /** The states that Svix's tasks have; its libraries refuse an answer with another. */
 const svixStatuses = ['running', 'finished', 'failed'] as const

@@ -11,6 +11,7 @@ import {
   appId,
   type BodyOf,
   closed,
+  dateTime,
   described,
   endpointId,
   fromQuery,
@@ -31,7 +32,7 @@ import {
 import { lookUp } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
-import { dateTime, type Part, readInstants } from '../validate.ts'
+import { type Part, readInstants } from '../validate.ts'
 import { MessageAttemptOut } from './attempt-schema.ts'
 import { EnvelopeIn, MessageOut, Payload } from './message-schema.ts'
 

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import { type Clock, type EpochMs, instantPattern, parseInstant } from '../../domain/clock.ts'
+import { type Clock, type EpochMs, parseInstant } from '../../domain/clock.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { isShownTo, type JsonObject, newestSchema } from '../../domain/event-type.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
@@ -11,7 +11,19 @@ import type { EndpointChange, Store } from '../../store/store.ts'
 import { headerNames } from '../../wire/receiver.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { attempt, manage, view } from '../access.ts'
-import { closed, described, flag, integer, iso, nullable, optional, text, whole } from '../fields.ts'
+import {
+  closed,
+  dateTime,
+  described,
+  flag,
+  integer,
+  iso,
+  nameText,
+  nullable,
+  optional,
+  text,
+  whole,
+} from '../fields.ts'
 import { found } from '../lookup.ts'
 import type { Parts, Trial } from '../parts.ts'
 import { type Incoming, type Out, route } from '../route.ts'
@@ -25,15 +37,12 @@ import {
   toCertificates,
 } from './endpoint-credentials.ts'
 import { EndpointOut, showEndpoint } from './endpoint-schema.ts'
-import { eventTypeName } from './event-type-import.ts'
 import { MessageOut, messageBytes } from './message-schema.ts'
-
-const instant = Type.String({ pattern: instantPattern })
 
 /** The time to count, within the last 28 days. */
 const StatsQuery = Type.Object({
-  since: optional(instant, 'From this instant on, RFC 3339.'),
-  until: optional(instant, 'Before this instant, RFC 3339; now by default.'),
+  since: optional(dateTime, 'From this instant on, RFC 3339.'),
+  until: optional(dateTime, 'Before this instant, RFC 3339; now by default.'),
 })
 
 export const EndpointStats = Type.Object({
@@ -52,7 +61,7 @@ export const EndpointAttemptStats = Type.Object({
 })
 
 export const EventExampleIn = Type.Object({
-  eventType: described(eventTypeName, 'Event type, such as `video.trending`.'),
+  eventType: described(nameText, 'Event type, such as `video.trending`.'),
   exampleIndex: optional(integer(0, 10_000), "Index into the schema's own examples."),
 })
 
@@ -230,7 +239,7 @@ function envelopeOf(eventType: string): Envelope {
 export const EndpointTrialIn = Type.Object(
   {
     url: Type.String({ minLength: 1, maxLength: 65_536, description: 'URL to send the example to.' }),
-    eventType: optional(eventTypeName, `Event type of the example; \`${ping}\` by default.`),
+    eventType: optional(nameText, `Event type of the example; \`${ping}\` by default.`),
     secret: optional(
       Type.String({ maxLength: 256 }),
       'Secret to sign with, which the endpoint can be created with later; a random one by default.',

@@ -13,7 +13,18 @@ import {
 } from '../../wire/secret.ts'
 import { admin, changeSecret, manage, type Need, view, viewSecret } from '../access.ts'
 import { headerProblems } from '../endpoint-problems.ts'
-import { described, Headers, headersLimit, headerValue, integer, Labels, maybe, nullable, text } from '../fields.ts'
+import {
+  described,
+  Headers,
+  headersLimit,
+  headersMeaning,
+  headerValue,
+  integer,
+  Labels,
+  maybe,
+  nullable,
+  text,
+} from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
 import { type Noun, type Out, type Root, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -113,10 +124,7 @@ function tooMany(): AppError {
 }
 
 const EndpointHeadersIn = Type.Object({
-  headers: described(
-    Headers,
-    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-  ),
+  headers: described(Headers, headersMeaning),
 })
 
 /** Changes some headers: null, or being named in `deleteHeaders`, removes one. */
@@ -124,8 +132,7 @@ const EndpointHeadersPatchIn = Type.Object({
   headers: Type.Optional(
     Type.Record(Type.String(), nullable(headerValue), {
       maxProperties: headersLimit,
-      description:
-        'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+      description: headersMeaning,
     }),
   ),
   deleteHeaders: Type.Optional(
@@ -134,10 +141,7 @@ const EndpointHeadersPatchIn = Type.Object({
 })
 
 const EndpointHeadersOut = Type.Object({
-  headers: described(
-    Labels,
-    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-  ),
+  headers: described(Labels, headersMeaning),
   sensitive: Type.Array(Type.String(), { description: 'The names of those whose values are not shown' }),
 })
 

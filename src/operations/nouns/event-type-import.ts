@@ -7,15 +7,12 @@ import { eventTypesOf, type JsonObject } from '../../domain/event-type.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { admin } from '../access.ts'
-import { described, flag, maybe, namePattern, nullable, optional, text, texts } from '../fields.ts'
+import { described, flag, maybe, nameText, nullable, optional, text, texts } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import { type Out, route } from '../route.ts'
 import { checkContents, compile, readJson, refuseIf } from '../validate.ts'
 import type { Parsed } from '../yaml-thread.ts'
 
-export const eventTypeName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
-
-const flagName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 export const description = Type.String({ maxLength: 65_536, description: 'Free text.' })
 
 /** The fields that creating, replacing and changing an event type have in common. */
@@ -29,18 +26,18 @@ export const fields = {
     }),
   ),
   featureFlags: maybe(
-    Type.Array(flagName, {
+    Type.Array(nameText, {
       maxItems: 100,
       uniqueItems: true,
       description: 'Feature flags: only portal tokens with one of them see the event type; null for all.',
     }),
   ),
-  featureFlag: maybe(flagName, "Svix's older field for the first of `featureFlags`."),
-  groupName: maybe(flagName, "Kept for Svix's clients."),
+  featureFlag: maybe(nameText, "Svix's older field for the first of `featureFlags`."),
+  groupName: maybe(nameText, "Kept for Svix's clients."),
 }
 
 export const EventTypeIn = Type.Object({
-  name: described(eventTypeName, 'Dotted name such as `video.trending`.'),
+  name: described(nameText, 'Dotted name such as `video.trending`.'),
   description,
   ...fields,
 })

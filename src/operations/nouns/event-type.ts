@@ -7,20 +7,13 @@ import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
-import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
+import { createdAt, flag, iso, listOf, nameText, nullable, optional, text, updatedAt } from '../fields.ts'
 import { jsonSchemaProblems } from '../json-schema.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
 import { fromItem, matches, PageQuery, paginateBy, searchFor, walk } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { compile, refuseIf } from '../validate.ts'
-import {
-  description,
-  EventTypeFromOpenApi,
-  EventTypeIn,
-  eventTypeImport,
-  eventTypeName,
-  fields,
-} from './event-type-import.ts'
+import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeImport, fields } from './event-type-import.ts'
 
 /** Replaces an event type: a field that is absent goes back to its default. */
 const EventTypeUpdate = Type.Object({ description, ...fields })
@@ -47,7 +40,7 @@ const EventTypeOut = Type.Object({
   updatedAt,
 })
 
-const nameProblems = compile(Type.Object({ name: eventTypeName }), 'body')
+const nameProblems = compile(Type.Object({ name: nameText }), 'body')
 
 function toNewEventType(name: string, input: Static<typeof EventTypeUpdate>): NewEventType {
   return {

@@ -10,7 +10,7 @@ import type { EndpointName } from '../../store/endpoints.ts'
 import type { Store } from '../../store/store.ts'
 import { read } from '../access.ts'
 import type { ExplainedEndpoint } from '../explainer.ts'
-import { instant, isoOrNull, listOf, nullable, optional, text, uidOut, url } from '../fields.ts'
+import { appId, id, instant, isoOrNull, listOf, nullable, optional, text, uidOut, url } from '../fields.ts'
 import { isRef, lookUp } from '../lookup.ts'
 import { matches } from '../page.ts'
 import type { Parts } from '../parts.ts'
@@ -146,8 +146,8 @@ const Query = Type.Object({
 
 /** An endpoint with the state of its lane, among those of all applications. */
 export const EndpointSummaryOut = Type.Object({
-  id: text('Unique id, assigned by the server.'),
-  appId: text('Id of the application.'),
+  id,
+  appId,
   appUid: uidOut,
   appName: text('Display name of the application.'),
   uid: uidOut,

@@ -20,10 +20,10 @@ import { Turns } from '../../domain/turns.ts'
 import type { HistoryPlace, HistoryRange, ReadHistory } from '../../store/history.ts'
 import type { Store } from '../../store/store.ts'
 import { type Caller, viewShared } from '../access.ts'
-import { described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
+import { dateTime, described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
 import { isRef, lookUp } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { dateTime, readInstants, refuseIf } from '../validate.ts'
+import { readInstants, refuseIf } from '../validate.ts'
 
 const dayMs = 24 * hourMs
 const ranges = { '15m': hourMs / 4, '1h': hourMs, '24h': dayMs, '7d': 7 * dayMs, '90d': 90 * dayMs } as const

@@ -9,14 +9,14 @@ import { admin } from '../access.ts'
 import {
   createdAt,
   described,
+  id,
   idOf,
   iso,
-  Labels,
   listOf,
-  Metadata,
   maybe,
+  metadata,
+  metadataIn,
   nullable,
-  optional,
   text,
   uid,
   uidOut,
@@ -90,13 +90,13 @@ const IngestSourceIn = Type.Object({
     }),
     about.config,
   ),
-  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata: metadataIn,
   appId: maybe(text('Application that the source belongs to, by id or uid; by default one is made for it.')),
 })
 type IngestSourceIn = Static<typeof IngestSourceIn>
 
 const IngestSourceOut = Type.Object({
-  id: described(idOf('src'), 'Unique id, assigned by the server.'),
+  id: described(idOf('src'), id),
   uid: uidOut,
   name: text('Display name.'),
   type: text(about.type),
@@ -105,7 +105,7 @@ const IngestSourceOut = Type.Object({
   appId: text('Id of the application whose endpoints get the events.'),
   createdAt,
   updatedAt,
-  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata,
 })
 
 const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })

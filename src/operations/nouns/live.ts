@@ -3,7 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import { outcomeCodes } from '../../domain/outcome.ts'
 import { type Need, viewShared } from '../access.ts'
 import { fixedCaller } from '../auth.ts'
-import { endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
+import { appId, endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
 import type { LiveOut, Overview } from '../live.ts'
 import type { NamedAttempt } from '../live-stream.ts'
 import { lookUp } from '../lookup.ts'
@@ -63,7 +63,7 @@ const LiveOverviewOut = Type.Object({
 const LiveAttemptOut = Type.Object({
   id: text('Id of the attempt.'),
   timestamp: Type.String({ format: 'date-time', description: 'Start of the attempt.' }),
-  appId: text('Id of the application.'),
+  appId,
   endpointId,
   endpointUid: uidOut,
   msgId,

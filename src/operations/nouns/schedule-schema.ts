@@ -16,6 +16,7 @@ import type { NewSchedule } from '../../store/schedules.ts'
 import { isSensitiveHeader } from '../../wire/headers.ts'
 import { headerProblems } from '../endpoint-problems.ts'
 import {
+  appId,
   createdAt,
   described,
   distinct,
@@ -27,7 +28,8 @@ import {
   integer,
   iso,
   Labels,
-  Metadata,
+  metadata,
+  metadataIn,
   metadataProblems,
   msgId,
   nullable,
@@ -84,7 +86,7 @@ const fields = {
   missed: Type.Optional(missed),
   missedLimit: optional(integer(1, 100), about.missedLimit),
   paused: optional(Type.Boolean(), 'Whether the schedule is paused.'),
-  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata: metadataIn,
 }
 
 export const ScheduleIn = Type.Object({ ...fields, payload: Type.Optional(payload) })
@@ -127,7 +129,7 @@ export const ScheduleOut = Type.Object({
   missed,
   missedLimit: whole(about.missedLimit),
   paused: flag('Whether the schedule is paused.'),
-  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata,
   failures: whole('Tries in a row that failed; it is tried again until it succeeds'),
   nextRuns: Type.Array(Instant, { description: 'Next runs; none while the schedule is paused.' }),
   lastRuns: Type.Array(ScheduleRunOut, { description: 'The last twenty, the newest first' }),
@@ -139,7 +141,7 @@ export const ScheduleOut = Type.Object({
 /** A schedule without its message, among those of all applications. */
 export const ScheduleSummaryOut = Type.Object({
   id: described(idOf('sch'), id),
-  appId: text('Id of the application.'),
+  appId,
   appUid: uidOut,
   ...Type.Pick(ScheduleOut, [
     'uid',

@@ -10,6 +10,7 @@ import { isProviderName, type ProviderName, providerNames, providers } from '../
 import { completed, settingsProblems } from '../../sources/settings.ts'
 import { read } from '../access.ts'
 import {
+  appId,
   createdAt,
   described,
   flag,
@@ -19,7 +20,8 @@ import {
   isoOrNull,
   Labels,
   MaybeInstant,
-  Metadata,
+  metadata,
+  metadataIn,
   metadataProblems,
   nullable,
   optional,
@@ -39,7 +41,6 @@ const about = {
   provider: `Sender of the webhooks, as \`GET ${apiRoot}/source-provider\` lists them.`,
   settings: 'Settings of the provider by name. Null and absent settings have the default of the provider.',
   disabled: 'Whether arrivals are answered 404, as if there were no such source.',
-  metadata: 'Your own labels, up to 4096 bytes as JSON.',
 }
 
 const fields = {
@@ -47,7 +48,7 @@ const fields = {
   name: optional(Type.String({ minLength: 1, maxLength: 256 }), about.name),
   settings: optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 }), about.settings),
   disabled: optional(Type.Boolean(), about.disabled),
-  metadata: optional(Metadata, about.metadata),
+  metadata: metadataIn,
 }
 
 export const SourceIn = Type.Object({
@@ -97,7 +98,7 @@ export const SourceOut = Type.Object({
   ),
   disabled: flag(about.disabled),
   damaged: flag('Whether its stored secrets do not open, so that arrivals are answered 503.'),
-  metadata: described(Labels, about.metadata),
+  metadata,
   arrivals: ArrivalsOut,
   createdAt,
   updatedAt,
@@ -112,7 +113,7 @@ export const SourceCreatedOut = Type.Object({
 /** A source among those of all applications. */
 export const SourceSummaryOut = Type.Object({
   ...SourceOut.properties,
-  appId: text('Id of the application.'),
+  appId,
   appUid: uidOut,
 })
 

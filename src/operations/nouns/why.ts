@@ -10,6 +10,7 @@ import { countLimit } from '../../store/lanes.ts'
 import { read, view } from '../access.ts'
 import type { ExplainedDelivery, ExplainedEndpoint, KnownLane } from '../explainer.ts'
 import {
+  appId,
   endpointId,
   flag,
   Instant,
@@ -148,7 +149,7 @@ const AllWhyOut = Type.Object({
   ...allFields,
   data: Type.Array(
     Type.Object({
-      appId: text('Id of the application.'),
+      appId,
       appUid: uidOut,
       ...EndpointWhyOut.properties,
     }),
