@@ -22,16 +22,13 @@ export const PageQuery = Type.Object({
     Type.Integer({ minimum: 1, maximum: pageItems.most }),
     `Largest number of items; ${pageItems.usual} by default.`,
   ),
-  iterator: Type.Optional(
-    Type.String({
-      maxLength: 264,
-      description: 'Position to continue from: the `iterator` or `prevIterator` of another page.',
-    }),
+  iterator: optional(
+    Type.String({ maxLength: 264 }),
+    'Position to continue from: the `iterator` or `prevIterator` of another page.',
   ),
-  order: Type.Optional(
-    Type.Enum(['ascending', 'descending'], {
-      description: 'Sort direction: by age, or by name in lists that are sorted by name.',
-    }),
+  order: optional(
+    Type.Enum(['ascending', 'descending']),
+    'Sort direction: by age, or by name in lists that are sorted by name.',
   ),
 })
 export type PageQuery = Static<typeof PageQuery>

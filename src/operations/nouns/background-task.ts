@@ -14,6 +14,7 @@ import {
   listOf,
   maybe,
   nullable,
+  optional,
   updatedAt,
   whole,
 } from '../fields.ts'
@@ -32,13 +33,12 @@ function svixStatus(status: TaskStatus): (typeof svixStatuses)[number] {
 
 const TaskQuery = Type.Object({
   ...PageQuery.properties,
-  status: Type.Optional(Type.Enum([...svixStatuses], { description: 'Only tasks with this status.' })),
-  state: Type.Optional(
-    Type.Enum([...taskStatuses], {
-      description: 'Only tasks with this state; unlike `status`, it includes `paused` and `cancelled`.',
-    }),
+  status: optional(Type.Enum([...svixStatuses]), 'Only tasks with this status.'),
+  state: optional(
+    Type.Enum([...taskStatuses]),
+    'Only tasks with this state; unlike `status`, it includes `paused` and `cancelled`.',
   ),
-  task: Type.Optional(Type.Enum([...taskTypes], { description: 'Kind of work.' })),
+  task: optional(Type.Enum([...taskTypes]), 'Kind of work.'),
 })
 
 /** A task that was just begun. */

@@ -23,6 +23,7 @@ import {
   Labels,
   maybe,
   nullable,
+  optional,
   text,
 } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
@@ -129,15 +130,8 @@ const EndpointHeadersIn = Type.Object({
 
 /** Changes some headers: null, or being named in `deleteHeaders`, removes one. */
 const EndpointHeadersPatchIn = Type.Object({
-  headers: Type.Optional(
-    Type.Record(Type.String(), nullable(headerValue), {
-      maxProperties: headersLimit,
-      description: headersMeaning,
-    }),
-  ),
-  deleteHeaders: Type.Optional(
-    Type.Array(Type.String(), { maxItems: headersLimit, description: 'Names of headers to remove.' }),
-  ),
+  headers: optional(Type.Record(Type.String(), nullable(headerValue), { maxProperties: headersLimit }), headersMeaning),
+  deleteHeaders: optional(Type.Array(Type.String(), { maxItems: headersLimit }), 'Names of headers to remove.'),
 })
 
 const EndpointHeadersOut = Type.Object({

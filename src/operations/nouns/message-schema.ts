@@ -215,9 +215,7 @@ export function toMessageFilter(query: {
 
 /** Which messages' contents to erase. */
 export const BulkExpungeContentsIn = Type.Object({
-  ids: Type.Optional(
-    Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100, description: 'Messages, each by id or eventId.' }),
-  ),
+  ids: optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), 'Messages, each by id or eventId.'),
 })
 export type BulkExpungeContentsIn = Static<typeof BulkExpungeContentsIn>
 

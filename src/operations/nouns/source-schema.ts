@@ -20,6 +20,7 @@ import {
   isoOrNull,
   Labels,
   MaybeInstant,
+  maybe,
   metadata,
   metadataIn,
   metadataProblems,
@@ -54,9 +55,7 @@ const fields = {
 export const SourceIn = Type.Object({
   provider: Type.Enum([...providerNames], { description: about.provider }),
   ...fields,
-  secret: Type.Optional(
-    nullable(text('Secret that the provider signs with. Where you choose it, Sluice makes one by default.')),
-  ),
+  secret: maybe(text('Secret that the provider signs with. Where you choose it, Sluice makes one by default.')),
 })
 export type SourceIn = Static<typeof SourceIn>
 
