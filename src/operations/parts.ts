@@ -17,7 +17,6 @@ import { OneByOne } from './caller-limits.ts'
 import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
 import { Live, type LiveSources } from './live.ts'
-import { liveOut } from './nouns/live.ts'
 import { openApiDocument } from './openapi.ts'
 
 /** The parts of the program that the operations work with. */
@@ -125,7 +124,7 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
     auth,
     arrivals: new Arrivals({ ...context, keySets: new KeySets(context.fetchKeys), onTrouble: noteBug(context) }),
     explainer,
-    live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }, liveOut),
+    live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }),
     doctor: new Doctor({ ...context, explainer, facts }),
     histories: new OneByOne(),
     batchScanner: () => {

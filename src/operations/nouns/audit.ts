@@ -77,19 +77,10 @@ const AuditVerifyOut = Type.Object({
 })
 
 function toAuditOut(row: AuditRow): Out<typeof AuditOut> {
-  return {
-    id: row.id,
-    number: row.n,
-    timestamp: iso(row.at),
-    actor: row.actor,
-    ip: row.ip,
-    action: row.action,
-    appId: row.app,
-    target: row.target,
-    before: row.before === null ? null : JSON.parse(row.before),
-    after: row.after === null ? null : JSON.parse(row.after),
-    hash: row.hash,
-  }
+  const { id, n, at, actor, ip, action, app, target, before, after, hash } = row
+  const parsed = (json: string | null) => (json === null ? null : JSON.parse(json))
+  const place = { id, number: n, timestamp: iso(at), actor, ip, action, appId: app, target }
+  return { ...place, before: parsed(before), after: parsed(after), hash }
 }
 
 async function toAuditFilter(

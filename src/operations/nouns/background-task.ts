@@ -2,7 +2,9 @@ import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey, keySkewMs } from '../../domain/ids.ts'
+import type { TaskWork } from '../../domain/task.ts'
 import { type Span, type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
+import type { Store } from '../../store/store.ts'
 import { admin, type Caller, read, seesErasures, view } from '../access.ts'
 import {
   createdAt,
@@ -20,6 +22,7 @@ import {
 } from '../fields.ts'
 import { isRef } from '../lookup.ts'
 import { PageQuery, walk } from '../page.ts'
+import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { readInstants, refuseIf } from '../validate.ts'
 
@@ -64,7 +67,7 @@ export const BackgroundTaskOut = Type.Object({
   ),
 })
 
-export function toStartedOut({ id, status, work, updatedAt }: Task): Out<typeof TaskStartedOut> {
+function toStartedOut({ id, status, work, updatedAt }: Task): Out<typeof TaskStartedOut> {
   return { id, status: svixStatus(status), task: work.type, updatedAt: iso(updatedAt) }
 }
 
@@ -87,6 +90,28 @@ export function readSpan(input: { readonly since: string; readonly until?: strin
   const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
   refuseIf(since >= until ? [problem] : [])
   return { since: Math.max(0, since), until }
+}
+
+/** A page of the tasks that are wanted. */
+export function pageOfTasks(
+  { store, clock }: Parts,
+  query: PageQuery,
+  isWanted: (task: Task) => boolean,
+  keepsAll = false,
+) {
+  return walk(clock, query, {
+    read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
+    keep: async (rows) => rows.filter(isWanted).map((row) => ({ row })),
+    keepsAll,
+    positionOf: ({ key }: Task) => key,
+    write: ({ id }) => id,
+    parse: (text) => decodeKey('qtask', text),
+  })
+}
+
+/** Starts a task of an application, or of none. `data` are its counts before it begins. */
+export async function startTask(store: Store, app: number | null, work: TaskWork, data: Task['data']) {
+  return toStartedOut(await store.createTask({ app, work, data }))
 }
 
 function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
@@ -121,17 +146,11 @@ export const backgroundTasks = {
       summary: 'List background tasks',
       query: TaskQuery,
       answers: { 200: listOf(BackgroundTaskOut) },
-      handle: async ({ query, request }, { store, clock }) => {
-        const { status, state, task: type, ...page } = query
-        const list = await walk(clock, page, {
-          read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
-          keep: async (rows) => rows.filter(isWanted(query)).map((row) => ({ row })),
-          keepsAll: status === undefined && state === undefined && type === undefined,
-          positionOf: ({ key }: Task) => key,
-          write: ({ id }) => id,
-          parse: (text) => decodeKey('qtask', text),
-        })
-        return { ...list, data: list.data.map(({ row }) => toTaskOut(row, request.caller)) }
+      handle: async ({ query, request }, parts) => {
+        const { status, state, task: type } = query
+        const keepsAll = status === undefined && state === undefined && type === undefined
+        const page = await pageOfTasks(parts, query, isWanted(query), keepsAll)
+        return { ...page, data: page.data.map(({ row }) => toTaskOut(row, request.caller)) }
       },
     }),
     route('GET /background-task/:task', read, {
@@ -195,18 +214,15 @@ export const statistics = {
         const problem = { at: ['body', 'appIds'], message: 'names no application', type: 'unknown' }
         refuseIf(apps?.length === 0 ? [problem] : [])
         const work = { type: 'application.stats', input: { ...span, apps } } as const
-        const task = await store.createTask({ app: null, work, data: { appStats: [] } })
-        return { ...toStartedOut(task), unresolvedAppIds }
+        return { ...(await startTask(store, null, work, { appStats: [] })), unresolvedAppIds }
       },
     }),
     route('PUT /stats/usage/event-types', admin, {
       id: 'v1.statistics.aggregate-event-types',
       summary: "List the event types that each application's endpoints subscribe to, in the background",
       answers: { 202: TaskStartedOut },
-      handle: async (_call, { store }) => {
-        const work = { type: 'event-type.aggregate', input: {} } as const
-        return toStartedOut(await store.createTask({ app: null, work, data: { event_types: [] } }))
-      },
+      handle: (_call, { store }) =>
+        startTask(store, null, { type: 'event-type.aggregate', input: {} }, { event_types: [] }),
     }),
   ],
 } satisfies Noun

@@ -13,7 +13,7 @@ import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, route } from '../route.ts'
 import { toAttemptOut } from './attempt-schema.ts'
-import { perSecond, TaskStartedOut, toStartedOut } from './background-task.ts'
+import { perSecond, startTask, TaskStartedOut } from './background-task.ts'
 import { deadLetterImport } from './dead-letter-import.ts'
 import {
   DeadImportOut,
@@ -126,8 +126,7 @@ function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place)
       const app = appOf(call)
       const filter = await toDeadFilter(parts, app, call.body, 'body')
       const work = { type: 'dead.replay', input: { ...filter, perSecond: call.body.perSecond ?? null } } as const
-      const data = { scanned: 0, replayed: 0 }
-      return toStartedOut(await parts.store.createTask({ app: app?.key ?? null, work, data }))
+      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, replayed: 0 })
     },
   })
 }
@@ -142,8 +141,7 @@ function purgeRoute({ path, whose, ids, summaries }: Place) {
       const app = appOf(call)
       const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
       const work = { type: 'dead.purge', input: filter } as const
-      const data = { scanned: 0, purged: 0 }
-      return toStartedOut(await parts.store.createTask({ app: app?.key ?? null, work, data }))
+      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, purged: 0 })
     },
   })
 }

@@ -116,12 +116,8 @@ export const LaneOut = Type.Object({
 /** The delivery of an ordered lane that a command is for; the first in the queue by default. */
 const HeadIn = Type.Object({
   messageId: maybe(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description:
-        'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
-    }),
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
   ),
 })
 
@@ -132,21 +128,14 @@ const HeadOut = Type.Object({
 })
 
 export function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
-  const { now, owner } = lane
+  const { now, owner, throttleRate, throttlePeriodSeconds, burst, rateFrom, burstFrom } = lane
   return {
     endpointId: endpoint.id,
     state: endpointState(endpoint, lane),
     disabled: endpoint.disabled,
     disabledReason: endpoint.disabledReason,
     paused: endpoint.paused,
-    owner:
-      owner === null
-        ? null
-        : {
-            worker: owner.worker,
-            description: owner.description,
-            leaseUntil: iso(owner.leaseUntil),
-          },
+    owner: owner && { worker: owner.worker, description: owner.description, leaseUntil: iso(owner.leaseUntil) },
     ...toHealthOut(endpoint, lane),
     region: lane.region,
     workersAlive: lane.workersAlive,
@@ -157,16 +146,9 @@ export function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneO
     dueAt: isoOrNull(lane.dueAt),
     heldUntil: future(lane.holdUntil, now),
     rateLimitedUntil: owner === null ? isoOrNull(paceUntil(endpoint, lane)) : null,
-    bucketFullAt: lane.throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
+    bucketFullAt: throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
     nextTimedAt: isoOrNull(lane.nextTimedAt),
-    limits: {
-      throttleRate: lane.throttleRate,
-      throttlePeriodSeconds: lane.throttlePeriodSeconds,
-      burst: lane.burst,
-      concurrency: endpoint.concurrency,
-      rateFrom: lane.rateFrom,
-      burstFrom: lane.burstFrom,
-    },
+    limits: { throttleRate, throttlePeriodSeconds, burst, concurrency: endpoint.concurrency, rateFrom, burstFrom },
     asOf: iso(now),
   }
 }

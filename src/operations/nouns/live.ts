@@ -4,12 +4,12 @@ import { outcomeCodes } from '../../domain/outcome.ts'
 import { type Need, viewShared } from '../access.ts'
 import { fixedCaller } from '../auth.ts'
 import { appId, endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
-import type { LiveOut, Overview } from '../live.ts'
+import type { Overview } from '../live.ts'
 import type { NamedAttempt } from '../live-stream.ts'
 import { lookUp } from '../lookup.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
-import { BackgroundTaskOut, toTaskOut } from './background-task.ts'
-import { LaneOut, toLaneOut } from './lane.ts'
+import { BackgroundTaskOut } from './background-task.ts'
+import { LaneOut } from './lane.ts'
 
 const perSecond = (what: string) => Type.Number({ description: `${what} per second, over the last ten seconds.` })
 
@@ -76,7 +76,8 @@ const LiveAttemptOut = Type.Object({
   responseDurationMs: whole('Duration in milliseconds.'),
 })
 
-function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
+/** An overview as the API writes it. */
+export function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
   const { waiting, lanes, workers } = figures
   const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > figures.now)
   const sum = (figure: (worker: (typeof alive)[number]) => number) =>
@@ -108,30 +109,13 @@ function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof 
   }
 }
 
-function toAttemptOut(attempt: NamedAttempt): Out<typeof LiveAttemptOut> {
-  return {
-    id: attempt.id,
-    timestamp: iso(attempt.at),
-    appId: attempt.appId,
-    endpointId: attempt.endpointId,
-    endpointUid: attempt.endpointUid,
-    msgId: attempt.msgId,
-    eventType: attempt.eventType,
-    attempt: attempt.n,
-    outcome: attempt.outcome,
-    code: attempt.code,
-    error: attempt.error,
-    responseStatusCode: attempt.status,
-    responseDurationMs: Math.round(attempt.durationMs),
-  }
-}
-
-/** The figures of the live stream as the API writes them. */
-export const liveOut: LiveOut = {
-  overview: toOverviewOut,
-  attempt: toAttemptOut,
-  lane: toLaneOut,
-  task: toTaskOut,
+/** An attempt of the stream as the API writes it. */
+export function toLiveAttemptOut(named: NamedAttempt): Out<typeof LiveAttemptOut> {
+  const { id, at, appId, endpointId, endpointUid, msgId, eventType, n, outcome, code, error, status, durationMs } =
+    named
+  const names = { appId, endpointId, endpointUid, msgId, eventType }
+  const result = { outcome, code, error, responseStatusCode: status, responseDurationMs: Math.round(durationMs) }
+  return { id, timestamp: iso(at), ...names, attempt: n, ...result }
 }
 
 const LiveQuery = Type.Object({

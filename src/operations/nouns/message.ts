@@ -20,7 +20,7 @@ import { refuseIf } from '../validate.ts'
 import { type ApplicationIn, toNewApplication } from './application-schema.ts'
 import { statusesOfEach } from './attempt-list.ts'
 import { fail as failed, isWaiting, type Status, success } from './attempt-schema.ts'
-import { TaskStartedOut, toStartedOut } from './background-task.ts'
+import { startTask, TaskStartedOut } from './background-task.ts'
 import {
   BulkExpungeContentsIn,
   BulkExpungeContentsOut,
@@ -200,11 +200,10 @@ export const messages = {
       summary: 'Erase the content of all messages of an application',
       description: 'All messages accepted before this request, in the background.',
       answers: { 202: TaskStartedOut },
-      handle: async ({ app }, { store, clock }) => {
+      handle: ({ app }, { store, clock }) => {
         const input = { since: 0, until: clock.now() + keySkewMs }
         const work = { type: 'application.purge_content', input } as const
-        const data = { scanned: 0, messagesPurged: 0 }
-        return toStartedOut(await store.createTask({ app: app.key, work, data }))
+        return startTask(store, app.key, work, { scanned: 0, messagesPurged: 0 })
       },
     }),
     route('DELETE /app/:app/msg/:message/content', admin, {

@@ -10,7 +10,7 @@ import { dateTime, described, integer, maybe } from '../fields.ts'
 import { type Noun, route } from '../route.ts'
 import { refuseIf, toleranceMs } from '../validate.ts'
 import { success } from './attempt-schema.ts'
-import { perSecond, readSpan, TaskStartedOut, toStartedOut } from './background-task.ts'
+import { perSecond, readSpan, startTask, TaskStartedOut } from './background-task.ts'
 
 /** Messages accepted from `since` on, before `until`. */
 const ReplayIn = Type.Object({
@@ -54,8 +54,8 @@ function toReplayFilter(input: Static<typeof BulkReplayIn>): ReplayFilter {
   return { eventTypes, channel, tag, outcome, statusClass }
 }
 
-async function start(store: Store, { app }: Endpoint, work: TaskWork) {
-  return toStartedOut(await store.createTask({ app, work, data: { scanned: 0, replayed: 0 } }))
+function start(store: Store, { app }: Endpoint, work: TaskWork) {
+  return startTask(store, app, work, { scanned: 0, replayed: 0 })
 }
 
 function whyErased({ eraseReason }: Message): string {

@@ -47,19 +47,10 @@ const SignInLinkOut = Type.Object({
 })
 
 function toWebSessionOut(session: WebSession, current: WebSession | undefined): Out<typeof WebSessionOut> {
-  return {
-    id: session.id,
-    kind: session.kind,
-    keyId: session.ownerId,
-    name: session.ownerName,
-    appId: session.appId,
-    userAgent: session.userAgent,
-    address: session.address,
-    createdAt: iso(session.createdAt),
-    expiresAt: iso(session.expiresAt),
-    lastUsedAt: isoOrNull(session.lastUsedAt),
-    current: session.id === current?.id,
-  }
+  const { id, kind, ownerId, ownerName, appId, userAgent, address, createdAt, expiresAt, lastUsedAt } = session
+  const names = { id, kind, keyId: ownerId, name: ownerName, appId, userAgent, address }
+  const times = { createdAt: iso(createdAt), expiresAt: iso(expiresAt), lastUsedAt: isoOrNull(lastUsedAt) }
+  return { ...names, ...times, current: id === current?.id }
 }
 
 function toSessionOut(

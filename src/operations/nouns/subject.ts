@@ -20,12 +20,13 @@ import type { Store } from '../../store/store.ts'
 import { eraseSubjects, read } from '../access.ts'
 import { oneLine } from '../dead-letter-jsonl.ts'
 import { createdAt, described, id, instant, iso, listOf, maybe, nullable, text, whole } from '../fields.ts'
-import { PageQuery, partsOf, streamOf, walk } from '../page.ts'
+import { PageQuery, partsOf, streamOf } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { statusesOf } from './attempt-list.ts'
 import { shownStatus, statusTexts, toAttemptOut } from './attempt-schema.ts'
+import { pageOfTasks } from './background-task.ts'
 import { toDeadOut } from './dead-letter-schema.ts'
 import { messagesAsBytes } from './message-schema.ts'
 
@@ -167,8 +168,6 @@ async function searchFor({ store, clock }: Parts, { key, id }: Application, pers
   return { hash, search: new SubjectSearch(store, clock, key, hash, indexing) }
 }
 
-const isErasure = ({ work }: Task) => work.type === 'subject.erase'
-
 export const subjects = {
   tag: 'Data Subject',
   description:
@@ -216,20 +215,9 @@ export const subjects = {
       summary: 'List erasures of data subjects',
       query: PageQuery,
       answers: { 200: listOf(ErasureOut) },
-      handle: async ({ app, query }, { store, clock }) => {
-        const page = await walk(
-          clock,
-          { order: 'descending', ...query },
-          {
-            read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
-            keep: async (rows) =>
-              rows.filter((task) => isErasure(task) && task.app === app.key).map((row) => ({ row })),
-            keepsAll: false,
-            positionOf: ({ key }: Task) => key,
-            write: ({ id }) => id,
-            parse: (text) => decodeKey('qtask', text),
-          },
-        )
+      handle: async ({ app, query }, parts) => {
+        const isWanted = ({ work, app: of }: Task) => work.type === 'subject.erase' && of === app.key
+        const page = await pageOfTasks(parts, query, isWanted)
         return { ...page, data: page.data.map(({ row }) => toErasureOut(row)) }
       },
     }),
