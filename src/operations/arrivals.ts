@@ -16,7 +16,7 @@ import type { Once } from '../store/publishing.ts'
 import type { ArrivingSource } from '../store/sources.ts'
 import type { Store } from '../store/store.ts'
 import { ArrivalNotes, arrivedHeaders, type Refused } from './arrival-notes.ts'
-import { ArrivalFloods, FailureLimit, KeyedRate } from './caller-limits.ts'
+import { ArrivalFloods, FailureLimit, KeyedRate, putLast } from './caller-limits.ts'
 
 /** The largest body of an arrival, whatever `bodyLimit` says. */
 export const arrivalBytesLimit = 16 * 1024 * 1024
@@ -194,8 +194,7 @@ export class Arrivals {
     this.#known.delete(key)
     if (source === undefined) return undefined
     const open = openSource(source, this.#deps)
-    this.#known.set(key, { open, until: now + believedForMs })
-    if (this.#known.size > remembered) this.#known.delete(this.#known.keys().next().value as number)
+    putLast(this.#known, key, { open, until: now + believedForMs }, remembered)
     return open
   }
 

@@ -8,7 +8,7 @@ import { type Store, StoreTrouble } from '../store/store.ts'
 import type { OwnedWebSession, WebSessionOwner } from '../store/web-sessions.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
 import { type BrowserRequest, refuseForgery, sessionToken } from './browser-session.ts'
-import { FailureLimit } from './caller-limits.ts'
+import { FailureLimit, putLast } from './caller-limits.ts'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const randomLength = 30 // 178 bits
@@ -270,9 +270,7 @@ export class Authenticator {
   }
 
   #remember(digest: string, caller: Caller | undefined): void {
-    this.#verdicts.delete(digest)
-    this.#verdicts.set(digest, { caller, until: this.#context.clock.steady() + believedForMs })
-    if (this.#verdicts.size > remembered) this.#verdicts.delete(this.#verdicts.keys().next().value as string)
+    putLast(this.#verdicts, digest, { caller, until: this.#context.clock.steady() + believedForMs }, remembered)
   }
 
   #permit(request: Applicant, caller: Caller | undefined, need: Need): void {

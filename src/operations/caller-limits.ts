@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 
-const remembered = 10_000
+const rememberedKeys = 10_000
 
 /** A token bucket for each key, kept as the instant at which it is full again, for the keys that came last. */
 export class KeyedRate {
@@ -40,22 +40,20 @@ export class KeyedRate {
   }
 
   #keep(key: string, fullAt: SteadyMs): void {
-    this.#fullAt.delete(key)
-    this.#fullAt.set(key, fullAt)
-    if (this.#fullAt.size > remembered) this.#fullAt.delete(this.#fullAt.keys().next().value as string)
+    putLast(this.#fullAt, key, fullAt, rememberedKeys)
   }
 }
 
 /** Failures of one address that may come at once, and how long it takes until one more may. */
-const burst = 20
-const intervalMs = 3000
+const failuresAtOnce = 20
+const failureMs = 3000
 
 /**
  * Counts failed authentication per address: a token bucket each, for the addresses that failed last. Only failures are
  * asked about, so a caller with a right key is never refused for the failures of others behind the same address.
  */
 export class FailureLimit {
-  readonly #rate = new KeyedRate(burst, intervalMs)
+  readonly #rate = new KeyedRate(failuresAtOnce, failureMs)
 
   /** Notes a failure. The answer is how long to wait before the next: 0 while the bucket lasts. */
   note(ip: string, now: SteadyMs): number {
@@ -166,7 +164,7 @@ function rateOf(perMinute: number): KeyedRate {
 }
 
 /** Puts an entry at the end of a map, and takes the first away when there are too many. */
-function putLast<K, V>(map: Map<K, V>, key: K, value: V, atMost: number): void {
+export function putLast<K, V>(map: Map<K, V>, key: K, value: V, atMost: number): void {
   map.delete(key)
   map.set(key, value)
   if (map.size > atMost) map.delete(map.keys().next().value as K)

@@ -74,7 +74,7 @@ const readAtOnce = 20
 const otherAttemptsMs = 10 * 60_000
 /** An attempt is recorded when it ends: attempts that began this long before the newest one may still come. */
 const lateMs = 30_000
-const remembered = 1000
+const rememberedAttempts = 1000
 
 /** An attempt with the names of its parts. */
 export interface NamedAttempt extends RecentAttempt {
@@ -92,7 +92,7 @@ class Seen {
   isNew(id: string): boolean {
     if (this.#ids.has(id)) return false
     this.#ids.add(id)
-    if (this.#ids.size > remembered) this.#ids.delete(this.#ids.values().next().value as string)
+    if (this.#ids.size > rememberedAttempts) this.#ids.delete(this.#ids.values().next().value as string)
     return true
   }
 }

@@ -45,7 +45,7 @@ const StatsQuery = Type.Object({
   until: optional(dateTime, 'Before this instant, RFC 3339; now by default.'),
 })
 
-export const EndpointStats = Type.Object({
+const EndpointStats = Type.Object({
   success: Type.Integer(),
   pending: Type.Integer(),
   sending: Type.Integer(),
@@ -54,13 +54,13 @@ export const EndpointStats = Type.Object({
 })
 
 /** The ends of attempts alone, as newer clients ask for them. An attempt that has ended was never canceled. */
-export const EndpointAttemptStats = Type.Object({
+const EndpointAttemptStats = Type.Object({
   success: Type.Integer(),
   fail: Type.Integer(),
   canceled: Type.Integer(),
 })
 
-export const EventExampleIn = Type.Object({
+const EventExampleIn = Type.Object({
   eventType: described(nameText, 'Event type, such as `video.trending`.'),
   exampleIndex: optional(integer(0, 10_000), "Index into the schema's own examples."),
 })
@@ -165,8 +165,8 @@ async function change(parts: Parts, { app, key, id }: Endpoint, fields: Endpoint
   return showEndpoint(parts, found(await parts.store.updateEndpoint(app, key, fields), 'endpoint', id))
 }
 
-/** Operations on an application's endpoint beyond its fields. */
-export const endpointControlRoutes = [
+/** Commands, figures and examples of an endpoint. */
+const controlRoutes = [
   pauseRoute(
     'pause',
     true,
@@ -236,7 +236,7 @@ function envelopeOf(eventType: string): Envelope {
 }
 
 /** A URL that is no endpoint yet, to send one example to. */
-export const EndpointTrialIn = Type.Object(
+const EndpointTrialIn = Type.Object(
   {
     url: Type.String({ minLength: 1, maxLength: 65_536, description: 'URL to send the example to.' }),
     eventType: optional(nameText, `Event type of the example; \`${ping}\` by default.`),
@@ -250,7 +250,7 @@ export const EndpointTrialIn = Type.Object(
   closed,
 )
 
-export const EndpointTrialOut = Type.Object({
+const EndpointTrialOut = Type.Object({
   delivered: flag('Whether the receiver answered 2xx.'),
   code: text('The outcome by name, such as `delivered`, `timeout` or `tls_failed`.'),
   responseStatusCode: whole('0 when there was no answer'),
@@ -267,7 +267,7 @@ const names = Type.Object({
 
 const algorithms = ['hmac-sha256', 'ed25519'] as const
 
-export const EndpointSignatureOut = Type.Object({
+const EndpointSignatureOut = Type.Object({
   profile: text('Signature profile of the endpoint.'),
   algorithm: Type.Enum([...algorithms], { description: 'Algorithm of the signatures, by the kind of the secret.' }),
   headers: Type.Array(names, { description: 'Headers that carry the signature. Two sets carry the same values.' }),
@@ -278,7 +278,7 @@ const longestTrialMs = 10_000
 const trialsPerApplication = 2
 const trialsInAll = 16
 
-export const endpointTrialRoutes = [
+const trialRoutes = [
   route('POST /app/:app/endpoint/test', attempt, {
     id: 'v1.endpoint.test',
     summary: 'Send an example to a URL before it becomes an endpoint',
@@ -317,6 +317,19 @@ export const endpointTrialRoutes = [
     },
   }),
 ]
+
+/** Operations on an application's endpoint beyond its fields. */
+export const endpointControl = {
+  schemas: {
+    EndpointStats,
+    EndpointAttemptStats,
+    EventExampleIn,
+    EndpointTrialIn,
+    EndpointTrialOut,
+    EndpointSignatureOut,
+  },
+  routes: [...controlRoutes, ...trialRoutes],
+}
 
 function secretOf({ secret }: Static<typeof EndpointTrialIn>, { randomBytes }: Parts): string {
   if (secret === undefined) return makeSecret(randomBytes)

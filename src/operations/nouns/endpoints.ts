@@ -30,16 +30,7 @@ import { found, refuseDamaged } from '../lookup.ts'
 import { type Noun, type Out, type Root, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { endpointRoutes } from './endpoint.ts'
-import {
-  EndpointAttemptStats,
-  EndpointSignatureOut,
-  EndpointStats,
-  EndpointTrialIn,
-  EndpointTrialOut,
-  EventExampleIn,
-  endpointControlRoutes,
-  endpointTrialRoutes,
-} from './endpoint-control.ts'
+import { endpointControl } from './endpoint-control.ts'
 import { EndpointIn, EndpointOut, EndpointPatch, EndpointPut } from './endpoint-schema.ts'
 import { allEndpoints, EndpointSummaryOut } from './find.ts'
 
@@ -255,14 +246,9 @@ export const endpoints = {
     EndpointHeadersIn,
     EndpointHeadersOut,
     EndpointHeadersPatchIn,
-    EndpointStats,
-    EndpointAttemptStats,
-    EventExampleIn,
-    EndpointTrialIn,
-    EndpointTrialOut,
-    EndpointSignatureOut,
+    ...endpointControl.schemas,
   },
-  routes: [...routesAt(inApplications), ...endpointControlRoutes, ...endpointTrialRoutes, allEndpoints],
+  routes: [...routesAt(inApplications), ...endpointControl.routes, allEndpoints],
 } satisfies Noun
 
 /** Endpoints of the application of a source. Those that are made here get the messages of the source alone. */

@@ -130,7 +130,7 @@ async function byName(store: Store, clock: Clock, name: string): Promise<Found[]
 
 const sorts = ['created', 'waiting', 'oldest', 'failing'] as const
 
-const Query = Type.Object({
+const EndpointsQuery = Type.Object({
   app: optional(Type.String({ maxLength: 256 }), 'Only endpoints of this application.'),
   search: optional(
     Type.String({ maxLength: 256 }),
@@ -172,7 +172,7 @@ export const allEndpoints = route('GET /endpoint', read, {
   summary: 'List the endpoints of all applications with their states',
   description:
     'Each endpoint has the sentence of `why`. A sort by another value than creation lists the worst endpoints of the server first.',
-  query: Query,
+  query: EndpointsQuery,
   answers: { 200: listOf(EndpointSummaryOut) },
   handle: async ({ query }, parts) => {
     const { store } = parts
@@ -198,7 +198,7 @@ async function worstBy(
 async function listCreated(
   { store, clock, explainer }: Parts,
   app: number | null,
-  { search, iterator }: Static<typeof Query>,
+  { search, iterator }: Static<typeof EndpointsQuery>,
   limit: number,
 ) {
   const after = iterator === undefined ? null : decodeKey('ep', iterator)

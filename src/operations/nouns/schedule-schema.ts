@@ -47,7 +47,7 @@ import { EnvelopeIn, MessageOut, Payload, shownPayload } from './message-schema.
 
 /** Future runs that are shown of one schedule, and of each in a list, by default. */
 const nextShown = 5
-const nextListed = 1
+export const nextListed = 1
 
 const payload = Type.Object(
   {},
@@ -99,7 +99,6 @@ export type SchedulePatchFields = Omit<Static<typeof SchedulePatch>, 'payload'>
 export const ScheduleQuery = Type.Object({
   next_runs: optional(integer(0, 10), 'Number of future runs to show; 5 by default, 1 in a list.'),
 })
-export type ScheduleQuery = Static<typeof ScheduleQuery>
 export const ScheduleListQuery = Type.Object({ ...PageQuery.properties, ...ScheduleQuery.properties })
 
 const ScheduleRunOut = Type.Object({
@@ -252,7 +251,7 @@ export function toScheduleChange(input: SchedulePatchFields, payload: Uint8Array
 }
 
 /** A schedule as callers see it, as bytes: the payload is the caller's own. */
-export function scheduleBytes(schedule: Schedule, now: EpochMs, count: number): Buffer {
+export function scheduleBytes(schedule: Schedule, now: EpochMs, count = nextShown): Buffer {
   const { key: _key, app: _app, body, reachedAt: _reached, nextAt: _next, revision: _revision, ...rest } = schedule
   const { damaged: _damaged, ...shown } = rest
   const ticks = schedule.paused ? [] : knownTicks(schedule, now, count)
@@ -288,14 +287,6 @@ export function previewRuns({ cron, timezone = 'UTC' }: Static<typeof SchedulePr
     timingProblems({ cron, timezone }, now).map((problem) => ({ ...problem, at: ['query', ...problem.at.slice(1)] })),
   )
   return nextTicks({ cron, timezone }, now, 10)
-}
-
-export function shownOf({ next_runs: asked }: ScheduleQuery): number {
-  return asked ?? nextShown
-}
-
-export function listedOf({ next_runs: asked }: ScheduleQuery): number {
-  return asked ?? nextListed
 }
 
 function toRunOut({ at, ranAt, state, trigger, message, error, count }: ScheduleRun) {

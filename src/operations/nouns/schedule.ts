@@ -9,8 +9,8 @@ import { paginate, writePage } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
-  listedOf,
   newProblems,
+  nextListed,
   previewRuns,
   ScheduleIn,
   ScheduleListQuery,
@@ -23,7 +23,6 @@ import {
   ScheduleSummaryOut,
   scheduleBytes,
   scheduleProblems,
-  shownOf,
   toNewSchedule,
   toScheduleChange,
   toScheduleReplacement,
@@ -41,7 +40,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
     answers: { 200: ScheduleOut },
     handle: async ({ schedule: { app, key, id }, query }, { store, clock }) => {
       const changed: Schedule = found(await store.updateSchedule(app, key, { paused }), 'schedule', id)
-      return scheduleBytes(changed, clock.now(), shownOf(query))
+      return scheduleBytes(changed, clock.now(), query.next_runs)
     },
   })
 }
@@ -57,7 +56,7 @@ export const schedules = {
       query: ScheduleListQuery,
       answers: { 200: listOf(ScheduleOut) },
       handle: ({ app, query }, { store, clock }) => {
-        const [now, count] = [clock.now(), listedOf(query)]
+        const [now, count] = [clock.now(), query.next_runs ?? nextListed]
         return writePage(
           clock,
           query,
@@ -90,7 +89,7 @@ export const schedules = {
       answers: { 200: listOf(ScheduleSummaryOut) },
       handle: async ({ query }, { store, clock }) => {
         const owners = new Map<string, number>()
-        const [now, count] = [clock.now(), listedOf(query)]
+        const [now, count] = [clock.now(), query.next_runs ?? nextListed]
         const toOut = (schedule: Schedule) => {
           owners.set(schedule.id, schedule.app)
           return toScheduleSummary(schedule, now, count)
@@ -124,7 +123,7 @@ export const schedules = {
       handle: async ({ app, query, body: { head, payload } }, { store, clock, limits }) => {
         refuseIf(newProblems(head, payload, clock.now()))
         const created = await store.createSchedule(app.key, toNewSchedule(head, payload), limits.maxSchedulesPerApp)
-        return scheduleBytes(created, clock.now(), shownOf(query))
+        return scheduleBytes(created, clock.now(), query.next_runs)
       },
     }),
     route(`GET ${one}`, read, {
@@ -132,7 +131,7 @@ export const schedules = {
       summary: 'Get a schedule, when it ran and when it will',
       query: ScheduleQuery,
       answers: { 200: ScheduleOut },
-      handle: ({ schedule, query }, { clock }) => scheduleBytes(schedule, clock.now(), shownOf(query)),
+      handle: ({ schedule, query }, { clock }) => scheduleBytes(schedule, clock.now(), query.next_runs),
     }),
     route(`PUT ${one}`, admin, {
       id: 'v1.schedule.update',
@@ -150,11 +149,11 @@ export const schedules = {
         refuseIf(newProblems(head, payload, clock.now()))
         const replacement = toScheduleReplacement(head, payload)
         const replaced = schedule && (await store.updateSchedule(app.key, schedule.key, replacement))
-        if (replaced) return scheduleBytes(replaced, clock.now(), shownOf(query))
+        if (replaced) return scheduleBytes(replaced, clock.now(), query.next_runs)
         if (!isName) throw noSuch('schedule', ref)
         const named = toNewSchedule({ ...head, uid: head.uid ?? ref }, payload)
         const created = await store.createSchedule(app.key, named, limits.maxSchedulesPerApp)
-        return new Reply(201, scheduleBytes(created, clock.now(), shownOf(query)))
+        return new Reply(201, scheduleBytes(created, clock.now(), query.next_runs))
       },
     }),
     route(`PATCH ${one}`, admin, {
@@ -171,7 +170,7 @@ export const schedules = {
         refuseIf(scheduleProblems(head, payload, { cron, timezone }, clock.now()))
         const change = toScheduleChange(head, payload)
         const changed = await store.updateSchedule(schedule.app, schedule.key, change)
-        return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), shownOf(query))
+        return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), query.next_runs)
       },
     }),
     route(`DELETE ${one}`, admin, {

@@ -240,18 +240,16 @@ export const subjects = {
   ],
 } satisfies Noun
 
-/**
- * Everything about a data subject as lines of JSON: each message that names the subject, followed by its deliveries, its
- * attempts and its dead letters. The last line is of the type `end`; without it, the export was cut off.
- */
-
 const newLine = Buffer.from('\n')
 /** Messages that are looked up at once. */
 const messagesAtOnce = 20
 /** Deliveries of one message that are looked up at once. */
 const deliveriesAtOnce = 500
 
-/** The lines for the messages behind `after`. */
+/**
+ * Everything about a data subject behind `after` as lines of JSON: each message that names the subject, followed by its
+ * deliveries, its attempts and its dead letters. The last line is of the type `end`; without it, the export was cut off.
+ */
 async function* subjectLines(
   parts: Parts,
   app: Application,
