@@ -19,27 +19,12 @@ const checksumLength = 6 // 62^6 > 2^32
  * key; the checksum finds a mistyped key without asking the store.
  */
 export function makeApiKey(randomText: RandomText): string {
-  return make('sk', randomText)
+  return makeToken('sk', randomText)
 }
 
 /** Whether a text can be a key made by `makeApiKey`. */
 export function isApiKey(text: string): boolean {
   return isMade('sk', text)
-}
-
-/** Makes a token for one application's portal, like a key but for its prefix. */
-export function makeAppToken(randomText: RandomText): string {
-  return make('appsk', randomText)
-}
-
-/** Whether a text can be a token made by `makeAppToken`. */
-export function isAppToken(text: string): boolean {
-  return isMade('appsk', text)
-}
-
-/** Makes the token of a session, which its cookie holds. */
-export function makeSessionToken(randomText: RandomText): string {
-  return make('websess', randomText)
 }
 
 /** The hash of a key that the store keeps. Keys are random, so a fast hash is safe. */
@@ -52,12 +37,17 @@ function digestOf(key: string): string {
   return hash('sha256', key, 'binary')
 }
 
-function make(prefix: string, randomText: RandomText): string {
+/** The prefixes of an API key, a token for the portal of an application, a session's cookie, and a sign-in link. */
+type Prefix = 'sk' | 'appsk' | 'websess' | 'signin'
+
+/** Makes a token, like an API key but for its prefix. */
+export function makeToken(prefix: Prefix, randomText: RandomText): string {
   const random = randomText(randomLength)
   return `${prefix}_${random}${checksum(random)}`
 }
 
-function isMade(prefix: string, text: string): boolean {
+/** Whether a text can be a token that `makeToken` made. */
+export function isMade(prefix: Prefix, text: string): boolean {
   if (!text.startsWith(`${prefix}_`)) return false
   const match = /^([0-9A-Za-z]{30})([0-9A-Za-z]{6})$/.exec(text.slice(prefix.length + 1))
   return match !== null && checksum(match[1] as string) === match[2]
@@ -82,7 +72,7 @@ export async function makeSignInLink(
   owner: WebSessionOwner,
   url: string,
 ): Promise<string> {
-  const token = make('signin', randomText)
+  const token = makeToken('signin', randomText)
   await store.createSignInLink({ hash: hashApiKey(token), owner, expiresInMs: linkLifetimeMs })
   return `${url}/#signin=${token}`
 }
@@ -125,7 +115,7 @@ export async function fixedAdminKey(
   store: Pick<Store, 'knowsApiKey'>,
 ): Promise<string | null> {
   if (adminKey !== null || apiKey === null) return adminKey
-  return isAppToken(apiKey) || (await store.knowsApiKey(hashApiKey(apiKey))) ? null : apiKey
+  return isMade('appsk', apiKey) || (await store.knowsApiKey(hashApiKey(apiKey))) ? null : apiKey
 }
 
 /** The parts that the decision works with. */
@@ -225,7 +215,7 @@ export class Authenticator {
   async #ask(text: string, hash: Buffer): Promise<Caller | undefined> {
     const { store } = this.#context
     if (isApiKey(text)) return this.#ofKey(await store.findApiKey(hash))
-    if (isAppToken(text)) return this.#ofToken(await store.findAppToken(hash))
+    if (isMade('appsk', text)) return this.#ofToken(await store.findAppToken(hash))
     if (isMade('signin', text)) {
       const owner = this.#ofOwner(await store.findSignInLink(hash))
       return owner && { ...owner, signInLink: hash }

@@ -18,7 +18,7 @@ import {
   scopes,
   viewSecret,
 } from '../access.ts'
-import { fixedCaller, hashApiKey, makeApiKey, makeAppToken } from '../auth.ts'
+import { fixedCaller, hashApiKey, makeApiKey, makeToken } from '../auth.ts'
 import {
   createdAt,
   flag,
@@ -127,7 +127,7 @@ export async function letIn(
   app: Application,
   input: Static<typeof AppPortalAccessIn>,
 ): Promise<Out<typeof AppPortalAccessOut>> {
-  const token = makeAppToken(randomText)
+  const token = makeToken('appsk', randomText)
   await store.createAppToken({
     app: app.key,
     hash: hashApiKey(token),

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { WebSession, WebSessionOwner } from '../../store/web-sessions.ts'
 import { admin, type Caller, makeLink, mayCall, ownAccess, signIn as signInNeed } from '../access.ts'
-import { fixedCaller, hashApiKey, linkLifetimeMs, makeSessionToken, makeSignInLink } from '../auth.ts'
+import { fixedCaller, hashApiKey, linkLifetimeMs, makeSignInLink, makeToken } from '../auth.ts'
 import { forgeryToken, kindOf, refuseForeignOrigin, sessionCookie, sessionToken } from '../browser-session.ts'
 import { createdAt, flag, id, instant, iso, isoOrNull, listOf, nullable, text } from '../fields.ts'
 import { PageQuery, paginate } from '../page.ts'
@@ -193,7 +193,7 @@ async function signIn(request: Incoming, caller: Caller, parts: Parts) {
   const old = before === undefined ? undefined : await store.findWebSession(hashApiKey(before))
   if (old !== undefined) await store.endWebSession(old.session.id, null)
   // A fresh token each time: a token from before the sign-in is worth nothing after it.
-  const token = makeSessionToken(randomText)
+  const token = makeToken('websess', randomText)
   const leftMs = caller.expiresAt == null ? Number.POSITIVE_INFINITY : caller.expiresAt - clock.now()
   const lifetimeMs = Math.max(1000, Math.min(limits.sessionLifetime, leftMs))
   const session = await store.createWebSession({
