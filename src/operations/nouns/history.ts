@@ -21,7 +21,7 @@ import type { HistoryPlace, HistoryRange, ReadHistory } from '../../store/histor
 import type { Store } from '../../store/store.ts'
 import { type Caller, viewShared } from '../access.ts'
 import { dateTime, described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
-import { isRef, lookUp } from '../lookup.ts'
+import { appKeyOf, isRef } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { readInstants, refuseIf } from '../validate.ts'
 
@@ -150,22 +150,13 @@ export const history: Noun = {
       answers: { 200: SparklinesOut },
       handle: ({ query, request: { caller } }, { store, clock, histories }) =>
         histories.do(caller?.id ?? '', async () => {
-          const app = await appOf(store, caller, query.app)
+          const app = await appKeyOf(store, caller, query.app)
           const endpoints = await endpointsOf({ store, clock }, app, query.endpoint)
           const steps = latestSteps(sparkRanges[query.range ?? '24h'], clock.now(), hourMs)
           return readSparklines(store, clock, endpoints, steps)
         }),
     }),
   ],
-}
-
-/** The key of the application that a caller names, or is bound to; null for all. Another one's looks like an unknown one. */
-async function appOf(store: Store, caller: Caller | null, ref: string | undefined): Promise<number | null> {
-  const own = caller?.app ?? null
-  if (own === null && ref === undefined) return null
-  if (own !== null && ref !== undefined && ref !== own.id && ref !== own.uid) throw noSuch('application', ref)
-  const app = await lookUp('application', own?.id ?? (ref as string), (name) => store.findApplication(name))
-  return app.key
 }
 
 async function scopeOf(sources: Sources, caller: Caller | null, query: Static<typeof HistoryQuery>): Promise<number> {
@@ -176,7 +167,7 @@ async function scopeOf(sources: Sources, caller: Caller | null, query: Static<ty
       'The history of the whole server takes a key for all applications; name `app`.',
     )
   }
-  const app = await appOf(sources.store, caller, query.app)
+  const app = await appKeyOf(sources.store, caller, query.app)
   const { endpoint: ref } = query
   if (ref === undefined) return app as number
   const [endpoint] = await endpointsOf(sources, app, [ref])

@@ -6,7 +6,7 @@ import { fixedCaller } from '../auth.ts'
 import { appId, endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
 import type { Overview } from '../live.ts'
 import type { NamedAttempt } from '../live-stream.ts'
-import { lookUp } from '../lookup.ts'
+import { appKeyOf, lookUp } from '../lookup.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { BackgroundTaskOut } from './background-task.ts'
 import { LaneOut } from './lane.ts'
@@ -149,8 +149,8 @@ export const live: Noun = {
         if (name !== undefined && ref === undefined && caller.app === null) {
           throw new AppError('invalid_request', 'An endpoint needs its application: give app, too.')
         }
-        const app = name === undefined ? undefined : await appOf(ref ?? caller.app?.id ?? '', caller.app?.id)
-        const find = (each: string) => store.findEndpoint(app?.key ?? -1, each)
+        const app = name === undefined ? null : await appKeyOf(store, caller, ref)
+        const find = (each: string) => store.findEndpoint(app ?? -1, each)
         const endpoint = name === undefined ? null : await lookUp('endpoint', name, find)
         const lastEventId = request.headers['last-event-id']
         const { method, headers, host, address } = request
@@ -163,12 +163,6 @@ export const live: Noun = {
           recheck,
         })
         return new Reply(200, stream, { 'x-accel-buffering': 'no' })
-
-        /** Another application gets the same answer as an unknown one. */
-        async function appOf(each: string, own: string | undefined) {
-          const found = await lookUp('application', each, store.findApplication)
-          return own === undefined || found.id === own ? found : lookUp('application', each, async () => undefined)
-        }
       },
     }),
   ],
