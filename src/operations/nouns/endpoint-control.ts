@@ -6,7 +6,6 @@ import { isShownTo, type JsonObject, newestSchema } from '../../domain/event-typ
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
 import type { Outcome } from '../../domain/outcome.ts'
-import type { Envelope } from '../../intake/publication.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'
 import { headerNames } from '../../wire/receiver.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
@@ -54,11 +53,7 @@ const EndpointStats = Type.Object({
 })
 
 /** The ends of attempts alone, as newer clients ask for them. An attempt that has ended was never canceled. */
-const EndpointAttemptStats = Type.Object({
-  success: Type.Integer(),
-  fail: Type.Integer(),
-  canceled: Type.Integer(),
-})
+const EndpointAttemptStats = Type.Pick(EndpointStats, ['success', 'fail', 'canceled'])
 
 const EventExampleIn = Type.Object({
   eventType: described(nameText, 'Event type, such as `video.trending`.'),
@@ -221,19 +216,13 @@ const controlRoutes = [
     answers: { 200: MessageOut },
     handle: async ({ endpoint, body: { eventType, exampleIndex = 0 }, request }, parts) => {
       const payload = Buffer.from(JSON.stringify(await exampleFor(parts, request.caller, eventType, exampleIndex)))
-      const { key, id } = await parts.publisher.publishToOne(endpoint, {
-        envelope: envelopeOf(eventType),
-        body: payload,
-      })
-      const head = { key, id, eventType, eventId: null, channels: null, tags: null, headers: null, deliverAt: null }
-      return messageBytes(head, payload)
+      const about = { eventType, eventId: null, channels: null }
+      const envelope = { ...about, contentType: 'application/json', delayMs: 0 }
+      const { key, id } = await parts.publisher.publishToOne(endpoint, { envelope, body: payload })
+      return messageBytes({ key, id, ...about }, payload)
     },
   }),
 ]
-
-function envelopeOf(eventType: string): Envelope {
-  return { eventType, eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
-}
 
 /** A URL that is no endpoint yet, to send one example to. */
 const EndpointTrialIn = Type.Object(
