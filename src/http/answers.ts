@@ -182,8 +182,8 @@ function describe({ code }: NodeJS.ErrnoException): AppError {
 }
 
 /** Headers that a page may read beside the ones that CORS always allows. */
-const readable = 'retry-after, allow, www-authenticate'
-const rememberedSeconds = 86_400
+const readableHeaders = 'retry-after, allow, www-authenticate'
+const preflightSeconds = 86_400
 
 /**
  * Lets pages of any origin use the API with a key. The answer never allows credentials, so no page of another origin reads
@@ -192,7 +192,7 @@ const rememberedSeconds = 86_400
 export function allowOrigins(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (request.headers.origin !== undefined) {
-      reply.header('access-control-allow-origin', '*').header('access-control-expose-headers', readable)
+      reply.header('access-control-allow-origin', '*').header('access-control-expose-headers', readableHeaders)
     }
     done()
   })
@@ -205,7 +205,7 @@ function answerPreflight(request: FastifyRequest, reply: FastifyReply, methods: 
     .header('access-control-allow-methods', methods)
     // The star stands for all headers but this one.
     .header('access-control-allow-headers', '*, authorization')
-    .header('access-control-max-age', String(rememberedSeconds))
+    .header('access-control-max-age', String(preflightSeconds))
 }
 
 /** A path as it is declared, cut at its slashes, and the methods that it has. */
