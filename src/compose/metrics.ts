@@ -68,7 +68,7 @@ export function composeMetrics({ config, store, meter, facts, log, delivering }:
     open,
     async listen(address) {
       await open()
-      const { metricsServer } = await import('../http/metrics-server.ts')
+      const { metricsServer } = await import('../http/metrics.ts')
       const server = metricsServer(page, (error) => log.error({ err: error }, 'a bug: metrics could not be written'))
       await new Promise<void>((resolve, reject) => {
         server.once('error', reject)

@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import { defaultRules } from '../domain/alert-rules.ts'
-import type { HttpContext } from '../http/context.ts'
+import type { HttpContext } from '../http/app.ts'
 import { Admission } from '../intake/admission.ts'
 import { Depths, RecentRate } from '../intake/depths.ts'
 import type { PublishTracer } from '../intake/publish-trace.ts'

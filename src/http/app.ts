@@ -1,18 +1,57 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
+import { read } from '../operations/access.ts'
 import { bodyKinds, kindOf } from '../operations/check.ts'
 import { routes } from '../operations/nouns.ts'
-import { type Parts, partsOf } from '../operations/parts.ts'
-import { answerClientError, answerError, answerOddRequests, setAnswerHeaders } from './answer-error.ts'
+import { type Context, type Limits, type Parts, partsOf } from '../operations/parts.ts'
+import {
+  allowOrigins,
+  answerClientError,
+  answerError,
+  answerOddRequests,
+  answerOtherMethods,
+  setAnswerHeaders,
+} from './answers.ts'
 import { rememberAddresses } from './connection.ts'
-import type { HttpContext } from './context.ts'
-import { guard } from './guard.ts'
-import { metricsRoute } from './metrics.ts'
-import { allowOrigins, answerOtherMethods } from './other-methods.ts'
-import { pageAnswers } from './pages.ts'
-import { limitRates } from './rates.ts'
+import { guard, limitRates } from './guard.ts'
+import type { MetricsPage } from './metrics.ts'
+import { type PageOptions, pageAnswers } from './pages.ts'
 import { acceptBodies, register } from './register.ts'
 import { boundUnread, boundUploads } from './transfers.ts'
+
+/** The parts of the program that the server works with. */
+export interface HttpContext extends Context, PageOptions {
+  /** How long a client may take to send a request. */
+  readonly requestTimeoutMs: number
+  readonly limits: HttpLimits
+  /** Networks of proxies whose `X-Forwarded-For` names the client. */
+  readonly trustedProxies: readonly string[]
+  /** Missing where no metrics are offered. */
+  readonly metrics?: MetricsPage
+  /** Logs a client that hung up before its request was carried out. */
+  readonly onHangUp: (request: { readonly method: string; readonly url: string }) => void
+}
+
+/** How much of the server one client may take; the names are those of the settings, which refusals mention. */
+export interface HttpLimits extends Limits {
+  /** How long a client may leave an answer unread. */
+  readonly writeTimeout: number
+  /** Bytes of answers that one client, and all together, may leave unread. */
+  readonly maxUnreadPerClient: number
+  readonly maxUnread: number
+  /** Bytes of request bodies that may be arriving from one client, and from all. */
+  readonly maxUploadPerClient: number
+  readonly maxUpload: number
+  /** Bytes a second at which a request body must arrive. */
+  readonly uploadPace: number
+  /** Requests a second: of a key, of a portal token, of all callers of one application, and publishes of a key. */
+  readonly apiRate: number
+  readonly portalRate: number
+  readonly apiRatePerApp: number
+  readonly publishRate: number
+  /** Audited changes a minute of all callers of one application. */
+  readonly changesPerMinute: number
+}
 
 const sweepMs = 20
 
@@ -80,7 +119,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
       })
     }
   })
-  metricsRoute(app, context, parts.auth)
+  offerMetrics(app, context, parts)
   app.register(async (open) => pages.declare(open))
   return app
 }
@@ -101,5 +140,21 @@ function endConnectionsOnClose(app: FastifyInstance, clock: Clock): void {
       sweep()
     }
     done()
+  })
+}
+
+/** Answers `/metrics` of the API, to keys for the whole server with the scope `read`, or to everyone if that is set. */
+function offerMetrics(app: FastifyInstance, context: HttpContext, { auth }: Parts): void {
+  const { metrics } = context
+  if (metrics === undefined) return
+  app.register(async (scope) => {
+    if (!metrics.isPublic) {
+      guard(scope, context.store, auth)
+      limitRates(scope, context.clock, context.limits)
+    }
+    scope.get('/metrics', { config: metrics.isPublic ? {} : { need: read } }, async (request, reply) => {
+      const { type, text } = await metrics.write(request.headers.accept)
+      return reply.type(type).send(text)
+    })
   })
 }

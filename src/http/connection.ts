@@ -1,5 +1,6 @@
+import { isIP, isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { clientAddresses } from './client-address.ts'
+import { networkList } from '../wire/network.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -40,4 +41,45 @@ export function rememberAddresses(app: FastifyInstance, trustedProxies: readonly
 /** Whether the client is gone, so that no answer can reach it. */
 export function hasHungUp({ raw, address }: FastifyRequest): boolean {
   return raw.socket.destroyed || raw.socket.writableEnded || address === undefined
+}
+
+/** Proxies in a row that are looked through. A longer list costs no more. */
+const mostHops = 16
+
+/**
+ * Finds the address of a client behind proxies. Each proxy appends the address that it was called from to
+ * `X-Forwarded-For`, so the list is read from its end, and only as far as trusted proxies wrote it: the last address that is
+ * no trusted proxy is the client. Everything in front of it may be forged.
+ */
+export function clientAddresses(
+  trustedProxies: readonly string[],
+): (peer: string, forwardedFor: string | undefined) => string {
+  if (trustedProxies.length === 0) return (peer) => peer
+  const trusted = networkList(trustedProxies)
+  const isTrusted = (address: string) => trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+
+  return (peer, forwardedFor = '') => {
+    let address = plainAddress(peer) ?? peer
+    let rest = forwardedFor
+    for (let hops = 0; hops < mostHops && rest !== '' && isIP(address) !== 0 && isTrusted(address); hops++) {
+      const comma = rest.lastIndexOf(',')
+      const before = plainAddress(rest.slice(comma + 1).trim())
+      // A proxy that does not know its caller, or writes something else, is the last address that is known.
+      if (before === undefined) return address
+      address = before
+      rest = comma < 0 ? '' : rest.slice(0, comma)
+    }
+    return address
+  }
+}
+
+/** An address in its shortest form, without a port and without the IPv6 form of IPv4; undefined for any other text. */
+function plainAddress(text: string): string | undefined {
+  const [, bracketed, dotted] = /^\[(.*)\](?::\d{1,5})?$|^([\d.]+):\d{1,5}$/.exec(text) ?? []
+  const address = bracketed ?? dotted ?? text
+  const family = isIP(address)
+  if (family === 0 || address.includes('%')) return undefined
+  if (family === 4) return address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  return mapped?.[1] ?? new URL(`http://[${address}]/`).hostname.slice(1, -1)
 }

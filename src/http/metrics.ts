@@ -1,10 +1,7 @@
-import type { FastifyInstance } from 'fastify'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { apiRoot } from '../domain/api.ts'
 import type { Exposed } from '../metrics/exposition.ts'
-import { read } from '../operations/access.ts'
-import type { Authenticator } from '../operations/auth.ts'
-import type { HttpContext } from './context.ts'
-import { guard } from './guard.ts'
-import { limitRates } from './rates.ts'
+import { createServer } from '../wire/node-modules.ts'
 
 /** Metrics as the server offers them. */
 export interface MetricsPage {
@@ -14,18 +11,52 @@ export interface MetricsPage {
   write(accept: string | undefined): Promise<Exposed>
 }
 
-/** Answers `/metrics` of the API, to keys for the whole server with the scope `read`, or to everyone if that is set. */
-export function metricsRoute(app: FastifyInstance, context: HttpContext, auth: Authenticator): void {
-  const { metrics } = context
-  if (metrics === undefined) return
-  app.register(async (scope) => {
-    if (!metrics.isPublic) {
-      guard(scope, context.store, auth)
-      limitRates(scope, context.clock, context.limits)
-    }
-    scope.get('/metrics', { config: metrics.isPublic ? {} : { need: read } }, async (request, reply) => {
-      const { type, text } = await metrics.write(request.headers.accept)
-      return reply.type(type).send(text)
+const path = '/metrics'
+/** The path of the API, so that one probe fits every process. It asks neither the store nor the metrics. */
+const pingPath = `${apiRoot}/health/ping`
+/** Connections and time that scrapers may take. */
+const limits = { connections: 100, headersMs: 10_000, keepAliveMs: 75_000 }
+
+/** A server that answers `/metrics` and whether the process lives, without a key. It does not listen yet. */
+export function metricsServer(metrics: Pick<MetricsPage, 'write'>, onBug: (error: unknown) => void): Server {
+  const options = {
+    headersTimeout: limits.headersMs,
+    requestTimeout: limits.headersMs,
+    keepAliveTimeout: limits.keepAliveMs,
+    connectionsCheckingInterval: 1000,
+  }
+  const server = createServer(options, (request, response) => void answer(request, response))
+  server.maxConnections = limits.connections
+
+  /** Never rejects. */
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    // A scrape has no body. A body that comes is not kept.
+    request.resume()
+    if (request.url === pingPath) return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
+    const { status, type, text, ...headers } = await answerTo(request)
+    response.writeHead(status, {
+      ...headers,
+      'content-type': type,
+      'content-length': Buffer.byteLength(text),
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
     })
-  })
+    response.end(request.method === 'HEAD' ? undefined : text)
+  }
+
+  async function answerTo({ method, url = '', headers }: IncomingMessage) {
+    const type = 'text/plain; charset=utf-8'
+    if (url.split('?', 1)[0] !== path) return { status: 404, type, text: `Metrics are at ${path}.\n` }
+    if (method !== 'GET' && method !== 'HEAD') {
+      return { status: 405, type, text: 'Metrics are read with GET.\n', allow: 'GET, HEAD' }
+    }
+    try {
+      return { status: 200, ...(await metrics.write(headers.accept)) }
+    } catch (error) {
+      onBug(error)
+      return { status: 500, type, text: 'Metrics could not be written; the log has the reason.\n' }
+    }
+  }
+
+  return server
 }

@@ -43,16 +43,14 @@ export interface PageOptions {
   readonly pagesFolder?: string | undefined
 }
 
-/** Answers a request that no route takes. Throws `not_found` when it asks for no page. */
-export type AnswerPage = (request: FastifyRequest, reply: FastifyReply) => void
-
 /**
  * Serves the dashboard under `/`, the portal under `/portal` and the reference under `/docs`. A navigation to any other
  * path below them answers the same page, whose script knows the path. The files are read once, at the first request for one.
  */
 export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions): {
   readonly declare: (app: FastifyInstance) => void
-  readonly answer: AnswerPage
+  /** Answers a request that no route takes. Throws `not_found` when it asks for no page. */
+  readonly answer: (request: FastifyRequest, reply: FastifyReply) => void
 } {
   let read: PageFiles | undefined
   const files = () => {
@@ -71,7 +69,7 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
     else send(file, 'no-cache', request, reply)
   }
 
-  const answer: AnswerPage = (request, reply) => {
+  const answer = (request: FastifyRequest, reply: FastifyReply) => {
     const path = pathOf(request)
     const file = path.endsWith('.html') ? undefined : files().get(path)
     if (file !== undefined && isRead(request)) {

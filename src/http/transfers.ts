@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { HttpLimits } from './context.ts'
+import type { HttpLimits } from './app.ts'
 
 /**
  * The client that a request counts for. A key or token of one application is one client wherever it is used; any other key

@@ -2,20 +2,20 @@ import type { Static } from 'typebox'
 import type { CallRoute } from '../operations/in-process.ts'
 import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../operations/nouns/application-schema.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../operations/nouns/endpoint-schema.ts'
-import type { EndpointSecretRotateIn } from '../operations/nouns/endpoint-secret.ts'
+import type { EndpointSecretRotateIn } from '../operations/nouns/endpoints.ts'
 import type {
   ScheduleFields,
   ScheduleOut as ScheduleOutSchema,
   SchedulePatchFields,
 } from '../operations/nouns/schedule-schema.ts'
 import type { SourceSecretRotateIn } from '../operations/nouns/source.ts'
-import type { SourceProviderOut as SourceProviderOutSchema } from '../operations/nouns/source-provider.ts'
 import type {
   ArrivalSampleOut as ArrivalSampleOutSchema,
   SourceCreatedOut as SourceCreatedOutSchema,
   SourceIn,
   SourceOut as SourceOutSchema,
   SourcePatch,
+  SourceProviderOut as SourceProviderOutSchema,
   SourceSummaryOut as SourceSummaryOutSchema,
   SourceTestIn as SourceTestInSchema,
   SourceTestOut as SourceTestOutSchema,

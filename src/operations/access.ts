@@ -3,7 +3,7 @@ import type { AppRef, WebSession } from '../store/access.ts'
 
 /** The scopes of API keys. `admin` includes the others. */
 export const scopes = ['admin', 'publish', 'read'] as const
-export type Scope = (typeof scopes)[number]
+type Scope = (typeof scopes)[number]
 
 /** The capabilities of application tokens, by Svix's names. */
 export const capabilities = [
@@ -14,7 +14,7 @@ export const capabilities = [
   'CreateAttempts',
   'ManageEndpoint',
 ] as const
-export type Capability = (typeof capabilities)[number]
+type Capability = (typeof capabilities)[number]
 
 /** The owner of the key or token of a request. */
 export interface Caller {

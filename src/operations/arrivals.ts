@@ -15,10 +15,8 @@ import { openVerifier, unreadable, type Verifier, type VerifierDeps } from '../s
 import type { Once } from '../store/publishing.ts'
 import type { ArrivingSource } from '../store/sources.ts'
 import type { Store } from '../store/store.ts'
-import { ArrivalFloods } from './arrival-floods.ts'
-import { ArrivalNotes, type Refused } from './arrival-notes.ts'
-import { arrivedHeaders } from './arrived-headers.ts'
-import { FailureLimit, KeyedRate } from './keyed-rate.ts'
+import { ArrivalNotes, arrivedHeaders, type Refused } from './arrival-notes.ts'
+import { ArrivalFloods, FailureLimit, KeyedRate, putLast } from './caller-limits.ts'
 
 /** The largest body of an arrival, whatever `bodyLimit` says. */
 export const arrivalBytesLimit = 16 * 1024 * 1024
@@ -26,7 +24,7 @@ export const arrivalBytesLimit = 16 * 1024 * 1024
 /** The result of an arrival, for metrics: `accepted`, `repeated`, `answered`, or the code of the refusal. */
 export type OnArrival = (provider: ProviderName | 'unknown', result: string) => void
 
-export interface ArrivalsParts {
+interface ArrivalsParts {
   readonly store: Pick<Store, 'sourceAt' | 'noteArrivals'>
   readonly publisher: Publisher
   readonly clock: Clock
@@ -196,8 +194,7 @@ export class Arrivals {
     this.#known.delete(key)
     if (source === undefined) return undefined
     const open = openSource(source, this.#deps)
-    this.#known.set(key, { open, until: now + believedForMs })
-    if (this.#known.size > remembered) this.#known.delete(this.#known.keys().next().value as number)
+    putLast(this.#known, key, { open, until: now + believedForMs }, remembered)
     return open
   }
 

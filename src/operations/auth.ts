@@ -3,11 +3,17 @@ import { crc32 } from 'node:zlib'
 import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { type ApiKey, type AppToken, noteUseEveryMs, type OwnedWebSession } from '../store/access.ts'
+import {
+  type ApiKey,
+  type AppToken,
+  noteUseEveryMs,
+  type OwnedWebSession,
+  type WebSessionOwner,
+} from '../store/access.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
 import { type BrowserRequest, refuseForgery, sessionToken } from './browser-session.ts'
-import { FailureLimit } from './keyed-rate.ts'
+import { FailureLimit, putLast } from './caller-limits.ts'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const randomLength = 30 // 178 bits
@@ -18,32 +24,12 @@ const checksumLength = 6 // 62^6 > 2^32
  * key; the checksum finds a mistyped key without asking the store.
  */
 export function makeApiKey(randomText: RandomText): string {
-  return make('sk', randomText)
+  return makeToken('sk', randomText)
 }
 
 /** Whether a text can be a key made by `makeApiKey`. */
 export function isApiKey(text: string): boolean {
   return isMade('sk', text)
-}
-
-/** Makes a token for one application's portal, like a key but for its prefix. */
-export function makeAppToken(randomText: RandomText): string {
-  return make('appsk', randomText)
-}
-
-/** Whether a text can be a token made by `makeAppToken`. */
-export function isAppToken(text: string): boolean {
-  return isMade('appsk', text)
-}
-
-/** Makes the token of a session, which its cookie holds. */
-export function makeSessionToken(randomText: RandomText): string {
-  return make('websess', randomText)
-}
-
-/** Makes the token of a link that signs in once. */
-export function makeLinkToken(randomText: RandomText): string {
-  return make('signin', randomText)
 }
 
 /** The hash of a key that the store keeps. Keys are random, so a fast hash is safe. */
@@ -56,12 +42,17 @@ function digestOf(key: string): string {
   return hash('sha256', key, 'binary')
 }
 
-function make(prefix: string, randomText: RandomText): string {
+/** The prefixes of an API key, a token for the portal of an application, a session's cookie, and a sign-in link. */
+type Prefix = 'sk' | 'appsk' | 'websess' | 'signin'
+
+/** Makes a token, like an API key but for its prefix. */
+export function makeToken(prefix: Prefix, randomText: RandomText): string {
   const random = randomText(randomLength)
   return `${prefix}_${random}${checksum(random)}`
 }
 
-function isMade(prefix: string, text: string): boolean {
+/** Whether a text can be a token that `makeToken` made. */
+export function isMade(prefix: Prefix, text: string): boolean {
   if (!text.startsWith(`${prefix}_`)) return false
   const match = /^([0-9A-Za-z]{30})([0-9A-Za-z]{6})$/.exec(text.slice(prefix.length + 1))
   return match !== null && checksum(match[1] as string) === match[2]
@@ -77,8 +68,22 @@ function checksum(text: string): string {
   return encoded
 }
 
+/** How long a sign-in link works. */
+export const linkLifetimeMs = 10 * 60_000
+
+/** Makes a link that signs in once. Its token stands behind the #, which browsers keep to themselves. */
+export async function makeSignInLink(
+  { store, randomText }: { readonly store: Pick<Store, 'createSignInLink'>; readonly randomText: RandomText },
+  owner: WebSessionOwner,
+  url: string,
+): Promise<string> {
+  const token = makeToken('signin', randomText)
+  await store.createSignInLink({ hash: hashApiKey(token), owner, expiresInMs: linkLifetimeMs })
+  return `${url}/#signin=${token}`
+}
+
 /** A request that asks to be admitted. Admission sets `caller`, and the id of the caller's own application in `params`. */
-export interface Applicant extends BrowserRequest {
+interface Applicant extends BrowserRequest {
   readonly params: unknown
   /** The address of the client; undefined after it reset its connection. */
   readonly address: string | undefined
@@ -115,11 +120,11 @@ export async function fixedAdminKey(
   store: Pick<Store, 'knowsApiKey'>,
 ): Promise<string | null> {
   if (adminKey !== null || apiKey === null) return adminKey
-  return isAppToken(apiKey) || (await store.knowsApiKey(hashApiKey(apiKey))) ? null : apiKey
+  return isMade('appsk', apiKey) || (await store.knowsApiKey(hashApiKey(apiKey))) ? null : apiKey
 }
 
 /** The parts that the decision works with. */
-export interface AuthContext {
+interface AuthContext {
   readonly store: Store
   readonly clock: Clock
   /** A key admitted whatever the store says. */
@@ -215,7 +220,7 @@ export class Authenticator {
   async #ask(text: string, hash: Buffer): Promise<Caller | undefined> {
     const { store } = this.#context
     if (isApiKey(text)) return this.#ofKey(await store.findApiKey(hash))
-    if (isAppToken(text)) return this.#ofToken(await store.findAppToken(hash))
+    if (isMade('appsk', text)) return this.#ofToken(await store.findAppToken(hash))
     if (isMade('signin', text)) {
       const owner = this.#ofOwner(await store.findSignInLink(hash))
       return owner && { ...owner, signInLink: hash }
@@ -260,9 +265,7 @@ export class Authenticator {
   }
 
   #remember(digest: string, caller: Caller | undefined): void {
-    this.#verdicts.delete(digest)
-    this.#verdicts.set(digest, { caller, until: this.#context.clock.steady() + believedForMs })
-    if (this.#verdicts.size > remembered) this.#verdicts.delete(this.#verdicts.keys().next().value as string)
+    putLast(this.#verdicts, digest, { caller, until: this.#context.clock.steady() + believedForMs }, remembered)
   }
 
   #permit(request: Applicant, caller: Caller | undefined, need: Need): void {

@@ -7,7 +7,7 @@ import { AppError } from '../domain/app-error.ts'
  * A browser's session as a request carries it: a cookie, and for changes a token against forgery. The dashboard and the
  * portal have a cookie each, so that an operator who opens a portal link stays signed in.
  */
-export type SessionKind = 'dashboard' | 'portal'
+type SessionKind = 'dashboard' | 'portal'
 
 /** The header that carries the token against forgery. */
 const forgeryHeader = 'x-sluice-token'

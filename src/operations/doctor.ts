@@ -26,11 +26,11 @@ import type { ExplainedEndpoint, Explainer } from './explainer.ts'
 import type { Limits } from './parts.ts'
 
 /** Endpoints that are looked at closely: those with the most waiting deliveries, and those that wait longest. */
+const endpointsExamined = { waiting: 40, age: 10 } as const
 /** A source refuses everything when it did so for this long, at least so often. */
 const refusingMs = 3_600_000
 const leastRefusals = 5
 const sourcesListed = 10
-const endpointsExamined = { waiting: 40, age: 10 } as const
 /** Attempts of one endpoint, and how old they may be. */
 const attemptsListed = 50
 const attemptsMs = 10 * 60_000
@@ -44,7 +44,7 @@ const repeatCommitMs = 250
 const mostCommits = 3
 
 /** An examination of the whole system at one instant. */
-export interface Examination extends Diagnosis {
+interface Examination extends Diagnosis {
   readonly at: EpochMs
   /** Null when the store is down. */
   readonly waiting: WaitingTotals | null
@@ -281,7 +281,7 @@ function errorText({ code, status, error }: ListedAttempt): string {
   return error === null ? `${what}.` : `${what}: ${error}`
 }
 
-export interface DoctorParts {
+interface DoctorParts {
   readonly store: Store
   readonly clock: Clock
   readonly explainer: Explainer

@@ -1,7 +1,7 @@
 import { programFolder } from '../assets/assets.ts'
 
 /** An example of a request. The names in its path come from `exampleName`. */
-export interface Example {
+interface Example {
   readonly query?: Readonly<Record<string, string | number | boolean>>
   /** A JSON value; a text for bodies of lines or bytes, which `contentType` describes. */
   readonly body?: unknown
@@ -218,7 +218,7 @@ export const examples: Readonly<Record<string, Example>> = {
 }
 
 /** The answers to the examples, by operation and status, as a server gave them: `UPDATE_EXAMPLES=1` records them again. */
-export type ExampleAnswers = Readonly<Record<string, { readonly status: string; readonly body: unknown }>>
+type ExampleAnswers = Readonly<Record<string, { readonly status: string; readonly body: unknown }>>
 
 let answers: ExampleAnswers | undefined
 

@@ -65,7 +65,7 @@ export interface ExplainedEndpoint {
 }
 
 /** The message of a delivery that is explained. */
-export type ExplainedMessage = WhyFacts['message']
+type ExplainedMessage = WhyFacts['message']
 
 /** A delivery that waits, in a list. */
 export interface WaitingDelivery {
@@ -85,7 +85,7 @@ export interface Look {
 type StatedLane = LaneStatus & StateFacts
 
 /** The endpoints of an application, or of all, that are worst off. */
-export interface ExplainedWorst {
+interface ExplainedWorst {
   readonly totals: WaitingTotals
   readonly worst: readonly ExplainedEndpoint[]
 }

@@ -1,6 +1,8 @@
-import { type Static, type TSchema, Type } from 'typebox'
+import { type Static, type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, instantPattern } from '../domain/clock.ts'
+import { endpointFields } from '../domain/endpoint-fields.ts'
+import { type Kind, queryName, type SimpleForm } from '../domain/field.ts'
 
 /** A name a caller chooses: regions, event types, channels. */
 export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
@@ -53,10 +55,17 @@ export function integer(minimum: number, maximum: number) {
   return Type.Integer({ minimum, maximum })
 }
 
+/** A name of the caller's own or of an event type, by which a thing is found. */
+export const nameText = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
+
 /** Labels of the caller's own: text to text. */
-export const Metadata = Type.Record(Type.String(), Type.String())
+export const Labels = Type.Record(Type.String(), Type.String())
 
 const metadataBytesLimit = 4096
+const metadataMeaning = `Your own labels, up to ${metadataBytesLimit} bytes as JSON.`
+/** The metadata of a thing, in a request and in an answer. */
+export const metadataIn = optional(Labels, metadataMeaning)
+export const metadata = described(Labels, metadataMeaning)
 
 /** Problems of metadata beyond its shape: it is for small values. */
 export function metadataProblems(metadata: Readonly<Record<string, string>> | undefined): FieldError[] {
@@ -65,14 +74,14 @@ export function metadataProblems(metadata: Readonly<Record<string, string>> | un
   return [{ at: ['body', 'metadata'], message, type: 'maxBytes' }]
 }
 
-/** An instant, RFC 3339. */
+/** An instant in a request, RFC 3339. */
+export const dateTime = Type.String({ pattern: instantPattern, description: 'RFC 3339' })
+
+/** An instant in an answer, RFC 3339. */
 export const Instant = Type.String({ format: 'date-time' })
 
 /** An instant that may not be known. */
 export const MaybeInstant = nullable(Instant)
-
-/** Labels of the caller's own. */
-export const Labels = Type.Record(Type.String(), Type.String())
 
 /** One page of a list. */
 export function listOf<T extends TSchema>(item: T) {
@@ -158,5 +167,116 @@ export const headerBytesLimit = 8192
 
 export const headerValue = Type.String({ maxLength: 4096 })
 
+export const headersMeaning = endpointFields.headers.description
 /** Headers that are sent with deliveries, by name. */
 export const Headers = Type.Record(Type.String(), headerValue, { maxProperties: headersLimit })
+
+/** Fields without an object among them, such as a filter. */
+type SimpleFields = Readonly<Record<string, { readonly kind: Kind; readonly description: string }>>
+
+/** The values of fields in a body, where null is as good as absent. */
+export type BodyOf<F extends SimpleFields> = {
+  readonly [Name in keyof F]?: (F[Name]['kind'] extends Kind<infer T> ? T : never) | null
+}
+
+/** The schemas of fields in a body. */
+export function inBody(fields: SimpleFields): Record<string, TSchema> {
+  const entries = Object.entries(fields).map(([name, { kind, description }]) => {
+    return [name, maybe(described(schemaOf(kind), description))] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+type QuerySchemas<F extends SimpleFields> = {
+  [Name in keyof F & string as QueryName<Name>]: TOptional<
+    TUnsafe<F[Name]['kind'] extends Kind<readonly string[]> ? string[] : string>
+  >
+}
+
+/** The type of `queryName`. */
+type QueryName<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${QueryName<Rest>}`
+  : Name
+
+/** A list in a query. */
+export function listInQuery(description: string) {
+  return Type.Array(Type.String({ maxLength: 256 }), {
+    maxItems: 1000,
+    description: `${description} Repeat the parameter, or separate the names by commas.`,
+  })
+}
+
+/** The schemas of fields in a query, with names in snake case. */
+export function inQuery<F extends SimpleFields>(fields: F): QuerySchemas<F> {
+  const entries = Object.entries(fields).map(([name, { kind, description }]) => {
+    const schema = kind.is === 'list' ? listInQuery(description) : described(schemaOf(kind), description)
+    return [queryName(name), Type.Optional(schema)]
+  })
+  return Object.fromEntries(entries)
+}
+
+/** The values of fields in a query; null for those that are absent. */
+export function fromQuery<F extends SimpleFields>(fields: F, query: object): BodyOf<F> {
+  const given = new Map<string, unknown>(Object.entries(query))
+  const values = Object.keys(fields).map((name) => [name, given.get(queryName(name)) ?? null])
+  return Object.fromEntries(values)
+}
+
+/** The schema of a kind of value in a request. An `object` has its schema beside the code that reads it. */
+export function schemaOf(form: SimpleForm): TSchema {
+  switch (form.is) {
+    case 'text':
+      return Type.String({
+        ...(form.min !== undefined && { minLength: form.min }),
+        ...(form.max !== undefined && { maxLength: form.max }),
+      })
+    case 'name':
+      return Type.String({ minLength: 1, maxLength: form.max, pattern: namePattern })
+    case 'uid':
+      return Type.String({ minLength: 1, maxLength: 256, pattern: `^(?!${form.prefix}_)[a-zA-Z0-9\\-_.]+$` })
+    case 'integer':
+    case 'duration':
+      return integer(form.min, form.max)
+    case 'choice':
+      return Type.Enum([...form.words])
+    case 'boolean':
+      return Type.Boolean()
+    case 'instant':
+      return dateTime
+    case 'list':
+      return Type.Array(schemaOf(form.of), {
+        minItems: 1,
+        maxItems: form.max,
+      })
+    case 'labels':
+      return Labels
+    case 'headers':
+      return Headers
+  }
+}
+
+const bounds = new Set(
+  'minLength maxLength pattern minimum maximum minItems maxItems uniqueItems maxProperties additionalProperties'.split(
+    ' ',
+  ),
+)
+
+/** The schema of the same value in an answer: without bounds, and with every property present. */
+export function shown(schema: TSchema): TSchema {
+  const entries = Object.entries(schema).filter(([keyword]) => !bounds.has(keyword))
+  const kept = entries.map(([keyword, value]): [string, unknown] => {
+    if (keyword === 'items') return [keyword, shown(value)]
+    if (keyword === 'anyOf') return [keyword, value.map(shown)]
+    if (keyword === 'properties') return [keyword, eachShown(value)]
+    if (keyword === 'patternProperties') return [keyword, { '^.*$': shown(Object.values(value as Schemas)[0] ?? {}) }]
+    return [keyword, value]
+  })
+  const { properties } = schema as { readonly properties?: Schemas }
+  return Object.fromEntries(properties === undefined ? kept : [...kept, ['required', Object.keys(properties)]])
+}
+
+type Schemas = Readonly<Record<string, TSchema>>
+
+function eachShown(schemas: Schemas): Schemas {
+  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, shown(schema)]))
+}

@@ -4,12 +4,12 @@ import { buffer } from 'node:stream/consumers'
 import type { Static, TSchema } from 'typebox'
 import { apiRoot } from '../domain/api.ts'
 import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
-import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
 import { checkCall, kindOf, parseBody } from './check.ts'
 import { asAppError } from './errors.ts'
 import { LiveStream } from './live-stream.ts'
 import { finderOf } from './lookup.ts'
+import { audited, auditOf } from './nouns/audit.ts'
 import { type KnownRoute, routes } from './nouns.ts'
 import type { Parts } from './parts.ts'
 import { type Incoming, type JsonLines, Reply, type Route } from './route.ts'
@@ -29,7 +29,7 @@ export interface TypedRequest {
 }
 
 /** The answer to a method and a path. */
-export type AnswerOf<M extends Method, Path extends string> = ShownOf<Matching<M, StepsOf<Path>>>
+type AnswerOf<M extends Method, Path extends string> = ShownOf<Matching<M, StepsOf<Path>>>
 
 type ShownOf<R> = [R] extends [never] ? unknown : R extends { readonly answers: infer A } ? Shown<A[keyof A]> : never
 

@@ -1,4 +1,8 @@
 import { Readable } from 'node:stream'
+import type { AttemptSummary } from '../domain/delivery.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import type { RecentAttempt, RecentAttempts } from '../metrics/recent-attempts.ts'
+import type { Store } from '../store/store.ts'
 
 /** Bytes that wait for a reader before it gets only the newest state. */
 const bufferBytes = 16 * 1024
@@ -62,4 +66,116 @@ export class LiveStream extends Readable {
     this.#wantsMore = false
     this.push(frames.map(({ text }) => text).join(''))
   }
+}
+
+/** Attempts read from the store at once. */
+const readAtOnce = 20
+/** Attempts of other processes are looked for among messages of this age. */
+const otherAttemptsMs = 10 * 60_000
+/** An attempt is recorded when it ends: attempts that began this long before the newest one may still come. */
+const lateMs = 30_000
+const rememberedAttempts = 1000
+
+/** An attempt with the names of its parts. */
+export interface NamedAttempt extends RecentAttempt {
+  readonly appId: string
+  readonly endpointId: string
+  readonly endpointUid: string | null
+  readonly msgId: string
+  readonly eventType: string
+}
+
+/** Lets each attempt pass once. */
+class Seen {
+  readonly #ids = new Set<string>()
+
+  isNew(id: string): boolean {
+    if (this.#ids.has(id)) return false
+    this.#ids.add(id)
+    if (this.#ids.size > rememberedAttempts) this.#ids.delete(this.#ids.values().next().value as string)
+    return true
+  }
+}
+
+/** The attempts of all applications, a sample when there are too many. */
+export class AttemptFeed {
+  readonly #store: Store
+  readonly #recent: RecentAttempts
+  readonly #seen = new Seen()
+
+  constructor(store: Store, recent: RecentAttempts) {
+    this.#store = store
+    this.#recent = recent
+  }
+
+  /** Attempts since the last call at these applications, oldest first; null stands for all. */
+  async next(apps: ReadonlySet<number | null>): Promise<{ attempts: NamedAttempt[]; of: number }> {
+    const found: Unnamed[] = []
+    let total = 0
+    for (const app of apps) {
+      const { attempts, of } = this.#recent.take(app)
+      if (app === null) total = of
+      found.push(...attempts)
+    }
+    // Workers on other machines record their attempts, too.
+    if (this.#store.dialect === 'postgres') {
+      const others = await this.#store.recentAttempts(otherAttemptsMs, readAtOnce)
+      found.push(...others.map(unnamedOf))
+    }
+    const fresh = found.filter(({ id }) => this.#seen.isNew(id))
+    const attempts = await named(this.#store, fresh)
+    return { attempts, of: Math.max(total, attempts.length) }
+  }
+}
+
+/** The attempts at one endpoint, whichever process makes them. */
+export class EndpointFeed {
+  readonly #store: Store
+  readonly #endpoint: number
+  readonly #seen = new Seen()
+  #newestAt: number
+
+  constructor(store: Store, endpoint: number, now: number) {
+    this.#store = store
+    this.#endpoint = endpoint
+    this.#newestAt = now
+  }
+
+  /** Attempts since the last call, oldest first. */
+  async next(): Promise<NamedAttempt[]> {
+    const from = this.#newestAt - lateMs
+    const range = { from, until: Number.MAX_SAFE_INTEGER, after: null, order: 'descending', limit: readAtOnce } as const
+    const listed = await this.#store.listAttempts(this.#endpoint, range)
+    this.#newestAt = Math.max(this.#newestAt, listed[0]?.at ?? 0)
+    return named(this.#store, listed.filter(({ id }) => this.#seen.isNew(id)).map(unnamedOf))
+  }
+}
+
+type Unnamed = Omit<RecentAttempt, 'app'>
+
+function unnamedOf(attempt: Omit<AttemptSummary, 'bytes' | 'timings' | 'trigger'>): Unnamed {
+  const { id, endpoint, message, n, at, durationMs, status, code, error, nextAt } = attempt
+  const outcome = code === 'delivered' ? 'delivered' : nextAt === null ? 'dead' : 'retry'
+  return { id, endpoint, message, n, at, durationMs, status, code, error, outcome }
+}
+
+/** Adds names. Attempts of messages, endpoints or applications that are gone are left out. */
+async function named(store: Store, attempts: readonly Unnamed[]): Promise<NamedAttempt[]> {
+  if (attempts.length === 0) return []
+  const distinct = (keys: number[]) => [...new Set(keys)]
+  const messages = await store.loadSummaries(distinct(attempts.map(({ message }) => message)))
+  const endpoints = await store.loadEndpoints(distinct(attempts.map(({ endpoint }) => endpoint)))
+  const apps = await store.applicationRefs(distinct(endpoints.map(({ app }) => app)))
+  const messageOf = new Map(messages.map((each) => [each.key, each]))
+  const endpointOf = new Map(endpoints.map((each): [number, Endpoint] => [each.key, each]))
+  return attempts
+    .flatMap((attempt) => {
+      const message = messageOf.get(attempt.message)
+      const endpoint = endpointOf.get(attempt.endpoint)
+      const app = endpoint && apps.get(endpoint.app)
+      if (message === undefined || endpoint === undefined || app === undefined) return []
+      const names = { appId: app.id, endpointId: endpoint.id, endpointUid: endpoint.uid, msgId: message.id }
+      return [{ ...attempt, ...names, app: app.key, eventType: message.eventType }]
+    })
+    .sort((a, b) => a.at - b.at)
 }

@@ -10,9 +10,11 @@ import type { RecentAttempts } from '../metrics/recent-attempts.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { type Caller, seesErasures } from './access.ts'
 import type { Authenticator } from './auth.ts'
-import type { Explainer, KnownLane } from './explainer.ts'
-import { AttemptFeed, EndpointFeed, type NamedAttempt } from './live-attempts.ts'
-import { type Frame, LiveStream } from './live-stream.ts'
+import type { Explainer } from './explainer.ts'
+import { AttemptFeed, EndpointFeed, type Frame, LiveStream } from './live-stream.ts'
+import { toTaskOut } from './nouns/background-task.ts'
+import { toLaneOut } from './nouns/lane.ts'
+import { toLiveAttemptOut, toOverviewOut } from './nouns/live.ts'
 
 /** Between two polls of the store. */
 const tickMs = 1000
@@ -44,15 +46,7 @@ export interface Overview {
   readonly of: number
 }
 
-/** Turns figures into the JSON of the API. */
-export interface LiveOut {
-  overview(overview: Overview): unknown
-  attempt(attempt: NamedAttempt): unknown
-  lane(endpoint: Endpoint, lane: KnownLane): unknown
-  task(task: Task, caller: Caller): unknown
-}
-
-export interface LiveParts extends LiveSources {
+interface LiveParts extends LiveSources {
   readonly facts: Pick<Facts, 'current'>
   readonly store: Store
   readonly clock: Clock
@@ -64,7 +58,7 @@ export interface LiveParts extends LiveSources {
 }
 
 /** A reader: a page that is open. */
-export interface Reader {
+interface Reader {
   readonly caller: Caller
   /** The one endpoint that it follows; null for all that the caller may see. */
   readonly endpoint: Endpoint | null
@@ -90,7 +84,6 @@ interface Kept {
  */
 export class Live {
   readonly #parts: LiveParts
-  readonly #out: LiveOut
   readonly #readers = new Set<Following>()
   /** Tells the ids of this process from those before a restart. */
   readonly #series: string
@@ -110,9 +103,8 @@ export class Live {
   #tasks: readonly Task[] | undefined
   readonly #taskVersions = new Map<string, string>()
 
-  constructor(parts: LiveParts, out: LiveOut) {
+  constructor(parts: LiveParts) {
     this.#parts = parts
-    this.#out = out
     this.#series = parts.randomText(6)
     this.#feed = new AttemptFeed(parts.store, parts.recent)
   }
@@ -238,7 +230,7 @@ export class Live {
       this.#readings.shift()
     }
     const overview = { figures, perSecond: rateOf(this.#readings), shown, of }
-    const frame = this.#frame('overview', this.#out.overview(overview))
+    const frame = this.#frame('overview', toOverviewOut(overview))
     this.#overview = frame
     await this.#send(readers, (stream) => stream.show('overview', frame))
   }
@@ -248,7 +240,7 @@ export class Live {
     if (readers.length === 0) return { shown: 0, of: 0 }
     const { attempts, of } = await this.#feed.next(new Set(readers.map(appOf)))
     for (const attempt of attempts) {
-      const frame = this.#frame('attempt', this.#out.attempt(attempt))
+      const frame = this.#frame('attempt', toLiveAttemptOut(attempt))
       this.#kept.push({ app: attempt.app, frame })
       const seeing = readers.filter((reader) => appOf(reader) === null || appOf(reader) === attempt.app)
       await this.#send(seeing, (stream) => stream.add(frame))
@@ -279,10 +271,10 @@ export class Live {
         for (const { stream } of readers) stream.finish()
         continue
       }
-      const lane = this.#frame('lane', this.#out.lane(endpoint, await explainer.lane(endpoint)))
+      const lane = this.#frame('lane', toLaneOut(endpoint, await explainer.lane(endpoint)))
       await this.#send(readers, (stream) => stream.show('lane', lane))
       for (const attempt of await feed.next()) {
-        const frame = this.#frame('attempt', this.#out.attempt(attempt))
+        const frame = this.#frame('attempt', toLiveAttemptOut(attempt))
         await this.#send(readers, (stream) => stream.add(frame))
       }
     }
@@ -310,7 +302,7 @@ export class Live {
     for (const reader of readers) {
       if (!seesTasks(reader) || (appOf(reader) !== null && appOf(reader) !== task.app)) continue
       const isWhole = seesErasures(reader.caller)
-      const frame = frames.get(isWhole) ?? this.#frame('task', this.#out.task(task, reader.caller))
+      const frame = frames.get(isWhole) ?? this.#frame('task', toTaskOut(task, reader.caller))
       frames.set(isWhole, frame)
       reader.stream.show(`task ${task.id}`, frame)
     }

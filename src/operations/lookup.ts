@@ -3,6 +3,7 @@ import { type Endpoint, managementApplication, type SealedField } from '../domai
 import { decodeKey } from '../domain/ids.ts'
 import type { Source } from '../domain/source.ts'
 import type { Store } from '../store/store.ts'
+import type { Caller } from './access.ts'
 import type { Route, Things } from './route.ts'
 
 /** Things that were looked up for a request. */
@@ -112,6 +113,14 @@ export function refuseDamaged({ id, damaged }: Endpoint, field: SealedField): vo
 /** The thing that a caller names in a query or a body; AppError `not_found` when there is none. */
 export async function lookUp<T>(noun: string, ref: string, find: (ref: string) => Promise<T | undefined>): Promise<T> {
   return found(isRef(ref) ? await find(ref) : undefined, noun, ref)
+}
+
+/** The key of the application that a caller names, or is bound to; null for all. Another one's looks like an unknown one. */
+export async function appKeyOf(store: Store, caller: Caller | null, ref: string | undefined): Promise<number | null> {
+  const own = caller?.app ?? null
+  if (own === null && ref === undefined) return null
+  if (own !== null && ref !== undefined && ref !== own.id && ref !== own.uid) throw noSuch('application', ref)
+  return (await lookUp('application', own?.id ?? (ref as string), store.findApplication)).key
 }
 
 /** The thing itself; AppError `not_found` when there is none, or none any more. */

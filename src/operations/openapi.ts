@@ -87,7 +87,7 @@ const components = new Components({
 })
 
 /** The reference as an OpenAPI 3.1 document, from the schemas the routes check with. */
-export function openApiDocument(): OpenApiDocument {
+export function openApiDocument() {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const { tag, routes } of nouns) {
     for (const route of routes) {
@@ -120,10 +120,10 @@ export function openApiDocument(): OpenApiDocument {
       schemas: components.all(),
       responses: problems(),
     },
-  } as OpenApiDocument
+  }
 }
 
-function describe(tag: string, route: Route): OpenApiOperation {
+function describe(tag: string, route: Route) {
   const { id, summary, description, need, body, answers } = route
   return {
     operationId: id,
@@ -141,10 +141,10 @@ function describe(tag: string, route: Route): OpenApiOperation {
   }
 }
 
-function parameters({ id, method, path, query, need }: Route): OpenApiParameter[] {
+function parameters({ id, method, path, query, need }: Route) {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name: pathParameters[name]?.name ?? name,
-    in: 'path' as const,
+    in: 'path',
     required: true,
     description: pathParameters[name]?.description ?? '',
     schema: { type: 'string' },
@@ -160,7 +160,7 @@ function parameters({ id, method, path, query, need }: Route): OpenApiParameter[
     const { description, ...rest } = described
     return {
       name,
-      in: 'query' as const,
+      in: 'query',
       required: required.includes(name),
       ...(description === undefined ? {} : { description }),
       schema: rest,
@@ -169,7 +169,7 @@ function parameters({ id, method, path, query, need }: Route): OpenApiParameter[
   })
   const idempotency = {
     name: 'idempotency-key',
-    in: 'header' as const,
+    in: 'header',
     required: false,
     description: 'The same key with the same body gets the same answer for a day; with another body, 422.',
     schema: { type: 'string', maxLength: 255 },
@@ -259,71 +259,4 @@ function problems(): Record<string, unknown> {
       ]
     }),
   )
-}
-
-/** As much of OpenAPI as the tests read. */
-export interface OpenApiDocument {
-  readonly openapi: string
-  readonly info: { readonly title: string; readonly version: string; readonly description: string }
-  readonly tags: readonly { readonly name: string; readonly description: string }[]
-  readonly paths: Readonly<Record<string, Readonly<Record<string, OpenApiOperation>>>>
-  readonly components: {
-    readonly schemas: Readonly<Record<string, JsonSchema>>
-    readonly responses: Readonly<Record<string, OpenApiResponse>>
-  }
-}
-
-export interface OpenApiOperation {
-  readonly operationId: string
-  readonly summary: string
-  readonly description?: string
-  readonly tags: readonly string[]
-  readonly security: readonly { readonly key: readonly string[] }[]
-  readonly parameters: readonly OpenApiParameter[]
-  readonly requestBody?: {
-    readonly required: boolean
-    readonly content: Readonly<Record<string, OpenApiContent>>
-  }
-  readonly responses: Readonly<Record<string, unknown>>
-}
-
-export interface OpenApiParameter {
-  readonly name: string
-  readonly in: 'path' | 'query' | 'header'
-  readonly required: boolean
-  readonly description?: string
-  readonly schema: unknown
-  readonly example?: unknown
-}
-
-export interface OpenApiContent {
-  readonly schema: unknown
-  readonly example?: unknown
-}
-
-export interface OpenApiResponse {
-  readonly description: string
-  readonly content?: Readonly<Record<string, OpenApiContent>>
-}
-
-/** A JSON Schema, as far as the tests read it. */
-export interface JsonSchema {
-  readonly $ref?: string
-  readonly type?: string | readonly string[]
-  readonly description?: string
-  readonly properties?: Readonly<Record<string, JsonSchema>>
-  readonly required?: readonly string[]
-  readonly items?: JsonSchema
-  readonly anyOf?: readonly JsonSchema[]
-  readonly enum?: readonly unknown[]
-  readonly const?: unknown
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly minItems?: number
-  readonly maxItems?: number
-  readonly pattern?: string
-  readonly format?: string
-  readonly patternProperties?: Readonly<Record<string, JsonSchema>>
 }

@@ -2,11 +2,12 @@ import { Readable } from 'node:stream'
 import { type Static, Type } from 'typebox'
 import { pageItems } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
-import type { Clock } from '../domain/clock.ts'
-import { decodeKey, type Prefix } from '../domain/ids.ts'
+import type { Clock, EpochMs } from '../domain/clock.ts'
+import { decodeKey, firstKeyAt, type Prefix } from '../domain/ids.ts'
 import { Turns } from '../domain/turns.ts'
 import type { Page, PageRequest } from '../store/store.ts'
 import { optional } from './fields.ts'
+import { readInstants } from './validate.ts'
 
 /**
  * Pages of lists. A page is bounded in items, in bytes and in the rows that are looked at for it; a page that meets one of
@@ -21,16 +22,13 @@ export const PageQuery = Type.Object({
     Type.Integer({ minimum: 1, maximum: pageItems.most }),
     `Largest number of items; ${pageItems.usual} by default.`,
   ),
-  iterator: Type.Optional(
-    Type.String({
-      maxLength: 264,
-      description: 'Position to continue from: the `iterator` or `prevIterator` of another page.',
-    }),
+  iterator: optional(
+    Type.String({ maxLength: 264 }),
+    'Position to continue from: the `iterator` or `prevIterator` of another page.',
   ),
-  order: Type.Optional(
-    Type.Enum(['ascending', 'descending'], {
-      description: 'Sort direction: by age, or by name in lists that are sorted by name.',
-    }),
+  order: optional(
+    Type.Enum(['ascending', 'descending']),
+    'Sort direction: by age, or by name in lists that are sorted by name.',
   ),
 })
 export type PageQuery = Static<typeof PageQuery>
@@ -291,4 +289,36 @@ function sizeOf<Item>(list: { bytesOf?(item: Item): number }, item: Item): numbe
 
 function reversed(order: Order): Order {
   return order === 'ascending' ? 'descending' : 'ascending'
+}
+
+const lookBackMs = 90 * 24 * 60 * 60 * 1000
+
+/** The time a list covers: from `after` on, up to `before`, or without either the last 90 days. */
+export function readTimes(
+  query: { readonly before?: string; readonly after?: string },
+  now: EpochMs,
+): { from: EpochMs; until: EpochMs } {
+  const { before, after } = readInstants('query', { before: query.before, after: query.after })
+  const oldest = before === undefined ? now - lookBackMs : 0
+  return { from: after ?? oldest, until: before ?? Number.MAX_SAFE_INTEGER }
+}
+
+/** The same time as a range of keys. */
+export function keyRangeOf({ from, until }: { readonly from: EpochMs; readonly until: EpochMs }) {
+  return { from: keyAt(from), until: keyAt(until) }
+}
+
+function keyAt(at: EpochMs): number {
+  return Math.min(Math.max(0, firstKeyAt(at)), Number.MAX_SAFE_INTEGER)
+}
+
+/** The parameter of a list that is searched. */
+export function searchFor(description: string) {
+  return optional(Type.String({ minLength: 1, maxLength: 256 }), description)
+}
+
+/** Whether one of the names contains a text, in any case. */
+export function matches(names: readonly (string | null)[], text: string): boolean {
+  const wanted = text.toLowerCase()
+  return names.some((name) => name?.toLowerCase().includes(wanted))
 }

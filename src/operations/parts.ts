@@ -13,11 +13,10 @@ import { type FetchKeys, KeySets } from '../sources/key-sets.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { type ArrivalLimits, Arrivals, type OnArrival } from './arrivals.ts'
 import { Authenticator } from './auth.ts'
+import { OneByOne } from './caller-limits.ts'
 import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
 import { Live, type LiveSources } from './live.ts'
-import { liveOut } from './nouns/live.ts'
-import { OneByOne } from './one-by-one.ts'
 import { openApiDocument } from './openapi.ts'
 
 /** The parts of the program that the operations work with. */
@@ -72,7 +71,7 @@ export interface Trial {
 }
 
 /** A setting as an operator sees it: secrets are masked. */
-export interface ShownSetting {
+interface ShownSetting {
   readonly name: string
   readonly value: string
   /** Such as `default` or `environment SLUICE_LISTEN`. */
@@ -125,7 +124,7 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
     auth,
     arrivals: new Arrivals({ ...context, keySets: new KeySets(context.fetchKeys), onTrouble: noteBug(context) }),
     explainer,
-    live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }, liveOut),
+    live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }),
     doctor: new Doctor({ ...context, explainer, facts }),
     histories: new OneByOne(),
     batchScanner: () => {

@@ -26,7 +26,7 @@ export interface Things {
  * How the names in a path are looked up. `each`: every thing must exist, or the answer is 404. `upsert`: the last one
  * may be new, and is undefined then. `none`: the handler works with the names alone.
  */
-export type Lookup = 'each' | 'upsert' | 'none'
+type Lookup = 'each' | 'upsert' | 'none'
 
 /** A body of any content type, taken as bytes. */
 export const anyBytes = 'bytes'
@@ -38,22 +38,22 @@ export interface JsonLines {
   readonly events?: true
 }
 
-export type BodySchema = TSchema | JsonLines | typeof anyBytes
+type BodySchema = TSchema | JsonLines | typeof anyBytes
 
 /**
  * How a JSON body is read. `value`: parsed and checked. `bytes`: not at all; the handler gets the bytes. `split`: the
  * bytes of `payload` stay as they are, and the rest is parsed and checked.
  */
-export type Reading = 'value' | 'bytes' | 'split'
+type Reading = 'value' | 'bytes' | 'split'
 
 /**
  * `answer`: the transport keeps the answer and gives it again. `publish`: the handler stores the key with its messages, because a
  * publish shares its transaction with others.
  */
-export type Idempotency = 'answer' | 'publish'
+type Idempotency = 'answer' | 'publish'
 
 /** The answers of an operation when it succeeds, by status; null stands for no body. */
-export type Answers = Readonly<Record<number, TSchema | JsonLines | null>>
+type Answers = Readonly<Record<number, TSchema | JsonLines | null>>
 
 /** A value that fits a schema, for writing an answer: nothing in it needs to be mutable. */
 export type Out<T extends TSchema> = ReadonlyDeep<Static<T>>
@@ -127,7 +127,7 @@ type BodyOf<Body, R extends Reading> = Body extends JsonLines | typeof anyBytes
     : undefined
 
 /** A body whose payload stays the bytes it is. */
-export type SplitBody<Whole> = {
+type SplitBody<Whole> = {
   readonly head: Omit<Whole, 'payload'>
   readonly payload: 'payload' extends RequiredIn<Whole> ? Buffer : Buffer | undefined
 }
@@ -159,7 +159,7 @@ export interface Incoming {
 export type Unread = Pick<Incoming, 'method' | 'url' | 'protocol' | 'host' | 'headers' | 'params' | 'address'>
 
 /** One request, checked. */
-export type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
+type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
   readonly params: Readonly<Record<NamesIn<Path>, string>>
   readonly query: QueryOf<Query>
   readonly body: BodyOf<Body, R>
@@ -169,7 +169,7 @@ export type Call<Path extends string, Query, Body, L extends Lookup, R extends R
 /** Sluice's own API; the part of Svix's that takes webhooks in; and the URLs of sources. */
 export type Root = typeof apiRoot | typeof ingestRoot | ''
 
-/** One operation of the API. The guard, the audit log, the checks, the reference and the registration follow from it. */
+/** An operation of the API. The guard, the audit log, the checks, the reference and the registration follow from it. */
 interface Definition<
   Path extends string,
   Query extends TSchema | undefined,
@@ -178,13 +178,8 @@ interface Definition<
   L extends Lookup,
   R extends Reading,
 > {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Below `root`. */
-  readonly path: Path
   /** The beginning of its URL; `/api/v1` by default. */
   readonly root?: Root | undefined
-  /** The permission that the caller needs; `open` asks for no key. */
-  readonly need: Need | 'open'
   /** As in Svix's API where it has the operation, so that generated clients have the same names. */
   readonly id: string
   /** A few words in the imperative. */
@@ -209,6 +204,11 @@ interface Definition<
 
 /** A definition whose types have done their work. */
 export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answers, Lookup, Reading>, 'handle'> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Below `root`. */
+  readonly path: string
+  /** The permission that the caller needs; `open` asks for no key. */
+  readonly need: Need | 'open'
   readonly handle: (call: never, parts: Parts) => unknown
 }
 
@@ -222,24 +222,27 @@ export function keepsAnswer({ method, need, answersSecret = false, idempotency =
   return method === 'POST' && need !== 'open' && !answersSecret && idempotency === 'answer'
 }
 
+type MethodIn<At> = At extends `${infer Method extends Route['method']} ${string}` ? Method : never
+type PathIn<At> = At extends `${string} ${infer Path}` ? Path : never
+
 /** A route that keeps the types of its method, path and answers, for callers of `request()`. */
-export interface TypedRoute<Method extends Route['method'], Path extends string, A extends Answers> extends Route {
-  readonly method: Method
-  readonly path: Path
+export interface TypedRoute<At extends string, A extends Answers> extends Route {
+  readonly method: MethodIn<At>
+  readonly path: PathIn<At>
   readonly answers: A
 }
 
-/** Declares one operation. */
+/** Declares one operation by its method and path, such as `GET /app/:app`, and the permission that its caller needs. */
 export function route<
-  const Method extends Route['method'],
-  const Path extends string,
+  const At extends `${Route['method']} /${string}`,
   const A extends Answers,
   Query extends TSchema | undefined = undefined,
   Body extends BodySchema | undefined = undefined,
   const L extends Lookup = 'each',
   const R extends Reading = 'value',
->(definition: Definition<Path, Query, Body, A, L, R> & { readonly method: Method }): TypedRoute<Method, Path, A> {
-  return definition as unknown as TypedRoute<Method, Path, A>
+>(at: At, need: Route['need'], definition: Definition<PathIn<At>, Query, Body, A, L, R>): TypedRoute<At, A> {
+  const [method, path] = at.split(' ')
+  return { method, path, need, ...definition } as unknown as TypedRoute<At, A>
 }
 
 /**

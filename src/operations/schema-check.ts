@@ -44,7 +44,7 @@ export function countOf(more: number): FieldError {
 }
 
 /** Checks a value against a schema and adds every problem to the findings. */
-export type Check = (value: unknown, found: Findings) => void
+type Check = (value: unknown, found: Findings) => void
 
 /** The keywords of the request schemas. Another keyword is refused at start, so that none is ignored in silence. */
 interface Keywords {

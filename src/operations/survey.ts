@@ -25,7 +25,7 @@ export interface CountedQueue extends QueueCount {
 }
 
 /** One queue, counted by class. */
-export interface CountedClasses extends QueueCount {
+interface CountedClasses extends QueueCount {
   readonly waiting: LaneFacts['waiting']
   readonly isExact: boolean
 }
@@ -105,21 +105,30 @@ export async function surveyQueues(
     }
   }
 
-  for (let after: number | null = null; ; ) {
-    const page: Awaited<ReturnType<WaitingQueues['endpointKeys']>> = await store.endpointKeys(
-      app,
-      after,
-      steps.endpoints,
-    )
-    const keys = page.map(({ endpoint }) => endpoint)
+  for await (const page of endpointPages(store, clock, app)) {
     const apps = new Map(page.map((row) => [row.endpoint, row.app]))
-    await turns.next()
-    for await (const queue of counted(await store.countFronts(keys, steps.front))) {
+    for await (const queue of counted(await store.countFronts([...apps.keys()], steps.front))) {
       add({ ...queue, app: apps.get(queue.endpoint) ?? 0 })
     }
-    if (page.length < steps.endpoints) return { endpoints, total, isExact, worst }
-    after = keys.at(-1) ?? null
+  }
+  return { endpoints, total, isExact, worst }
+}
+
+type EndpointKeys = Awaited<ReturnType<WaitingQueues['endpointKeys']>>
+
+/** The endpoints of an application, or of all, in small pages with a turn for others before and after each. */
+async function* endpointPages(
+  store: Pick<WaitingQueues, 'endpointKeys'>,
+  clock: Clock,
+  app: number | null,
+): AsyncGenerator<EndpointKeys> {
+  const turns = Turns.by(clock)
+  for (let after: number | null = null; ; await turns.next()) {
+    const page: EndpointKeys = await store.endpointKeys(app, after, steps.endpoints)
     await turns.next()
+    yield page
+    if (page.length < steps.endpoints) return
+    after = page.at(-1)?.endpoint ?? null
   }
 }
 
@@ -141,22 +150,17 @@ export async function surveyFailing(
   clock: Clock,
   app: number | null,
 ): Promise<readonly number[]> {
-  const turns = Turns.by(clock)
   const failing: { readonly endpoint: number; readonly since: EpochMs }[] = []
-  for (let after: number | null = null; ; ) {
-    const page: { readonly endpoint: number }[] = await store.endpointKeys(app, after, steps.endpoints)
+  for await (const page of endpointPages(store, clock, app)) {
     const keys = page.map(({ endpoint }) => endpoint)
-    await turns.next()
     for (const { endpoint, now, health, healthAgeMs } of await store.laneStates(keys)) {
       if (health === null) continue
       const { failingSince } = new Health(health, healthAgeMs, now)
       if (failingSince !== undefined) failing.push({ endpoint, since: failingSince })
     }
     failing.sort((a, b) => a.since - b.since).splice(worstKept)
-    if (page.length < steps.endpoints) return failing.map(({ endpoint }) => endpoint)
-    after = keys.at(-1) ?? null
-    await turns.next()
   }
+  return failing.map(({ endpoint }) => endpoint)
 }
 
 type Part = Awaited<ReturnType<WaitingQueues['countPart']>>

@@ -1,5 +1,6 @@
 import type { TSchema } from 'typebox'
 import { AppError, type FieldError } from '../domain/app-error.ts'
+import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { Scanner } from '../json/scan.ts'
 import { compileCheck, countOf, Findings, fieldsLimit } from './schema-check.ts'
 
@@ -34,6 +35,25 @@ function capped(problems: readonly FieldError[]): readonly FieldError[] {
   if (problems.length <= fieldsLimit + 1) return problems
   return [...problems.slice(0, fieldsLimit), countOf(problems.length - fieldsLimit)]
 }
+
+/** Reads instants that have the right shape; throws AppError when one is no day of any calendar, such as February 31. */
+export function readInstants<Name extends string>(
+  part: Part,
+  values: Readonly<Partial<Record<Name, string | null | undefined>>>,
+): Record<Name, EpochMs | undefined> {
+  const problems: FieldError[] = []
+  const instants: Record<string, EpochMs | undefined> = {}
+  for (const [name, value] of Object.entries<string | null | undefined>(values)) {
+    const at = value === undefined || value === null ? undefined : parseInstant(value)
+    if (Number.isNaN(at)) problems.push({ at: [part, name], message: 'is not an instant', type: 'instant' })
+    instants[name] = at
+  }
+  refuseIf(problems)
+  return instants as Record<Name, EpochMs | undefined>
+}
+
+/** An instant may be this much older than allowed, so that a client with another clock can ask for the full time. */
+export const toleranceMs = 5 * 60 * 1000
 
 interface QuerySchema {
   readonly properties?: Readonly<Record<string, { readonly type?: unknown }>>

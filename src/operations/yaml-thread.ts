@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { isMap, isScalar, LineCounter, parseDocument, visit } from 'yaml'
 
-/** A thread that parses one YAML document and ends. `yaml.ts` starts it, and ends it when it takes too long. */
+/** A thread that parses one YAML document and ends. `nouns/event-type-import.ts` starts it, and ends it when it takes too long. */
 
 /** Aliases repeat the value that they point to: a few lines of them can stand for more than fits into memory. */
 const aliasLimit = 100

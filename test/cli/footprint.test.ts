@@ -33,7 +33,7 @@ for (const args of ['--version', 'source create --help']) {
 }
 
 test("a server starts without Node's client of fetch", async () => {
-  const modules = ['compose/parts.ts', 'http/app.ts', 'http/metrics-server.ts'].map((path) => join(sources, '..', path))
+  const modules = ['compose/parts.ts', 'http/app.ts', 'http/metrics.ts'].map((path) => join(sources, '..', path))
   const script = `
     for (const path of ${JSON.stringify(modules)}) await import(path)
     process.stdout.write(process.moduleLoadList.filter((name) => name.includes('deps/undici')).join('\\n'))`

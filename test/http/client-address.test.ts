@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { clientAddresses } from '../../src/http/client-address.ts'
+import { clientAddresses } from '../../src/http/connection.ts'
 import { openApi } from './api.ts'
 
 describe('the address of a client', () => {

@@ -6,11 +6,11 @@ import { after, describe, type TestContext, test } from 'node:test'
 import { apiRoot } from '../../src/domain/api.ts'
 import { exampleAnswers, exampleName, examples, metaSecret, metaToken } from '../../src/operations/examples.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { openApiDocument } from '../../src/operations/openapi.ts'
 import { type Route, urlOf } from '../../src/operations/route.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { type Api, adminKey, openApi } from './api.ts'
 import { failOnce } from './populated.ts'
+import { readReference } from './reference.ts'
 import { differenceOf } from './response-check.ts'
 
 const isRecording = process.env.UPDATE_EXAMPLES === '1'
@@ -242,7 +242,7 @@ describe('the recorded answer (UPDATE_EXAMPLES=1 records all again) to the examp
   }
 
   test('is in the reference', () => {
-    const { paths } = openApiDocument()
+    const { paths } = readReference()
     const { responses } = paths[`${apiRoot}/app`]?.post ?? assert.fail()
     const { content } = responses['201'] as { content: { 'application/json': { example: unknown } } }
     assert.deepEqual(content['application/json'].example, exampleAnswers()['v1.application.create']?.body)

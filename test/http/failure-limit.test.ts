@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FailureLimit, KeyedRate } from '../../src/operations/keyed-rate.ts'
+import { FailureLimit, KeyedRate } from '../../src/operations/caller-limits.ts'
 
 test('twenty failures may come at once, then one in three seconds, and waiting longer saves up no more than twenty', () => {
   const limit = new FailureLimit()

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { JsonSchema } from '../../src/operations/openapi.ts'
+import type { JsonSchema } from './reference.ts'
 
 const instants = ['2026-01-01T00:00:00Z', '2026-11-15T12:00:00.5+02:00', '1970-01-01T00:00:00Z', '2099-12-31T23:59:59Z']
 /** Texts with a meaning beyond their schema, so that some of what is generated is accepted. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { HttpLimits } from '../../src/http/context.ts'
+import type { HttpLimits } from '../../src/http/app.ts'
 import { configOf } from '../../src/runtime/config.ts'
 import { type Api, openApi } from './api.ts'
 

@@ -4,10 +4,10 @@ import { describe, test } from 'node:test'
 import { writeClient } from '../../scripts/client.ts'
 import { codesByStatus, remedyOf } from '../../src/operations/errors.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { type JsonSchema, openApiDocument } from '../../src/operations/openapi.ts'
 import { openApi } from './api.ts'
 import { declaredRoutes } from './declared-routes.ts'
 import { pathOf } from './paths.ts'
+import { type JsonSchema, readReference } from './reference.ts'
 
 const checkedIn = new URL('../../docs/openapi.json', import.meta.url)
 
@@ -35,11 +35,11 @@ describe('the reference', () => {
   })
 
   test('says what every kind of thing is', () => {
-    for (const { name, description } of openApiDocument().tags) assert.match(description, /^[A-Z].*\.$/, name)
+    for (const { name, description } of readReference().tags) assert.match(description, /^[A-Z].*\.$/, name)
   })
 
   test('says what everything means that a caller can send', () => {
-    const { paths, components } = openApiDocument()
+    const { paths, components } = readReference()
     const silent = new Set<string>()
     for (const { parameters, requestBody, operationId } of Object.values(paths).flatMap((one) => Object.values(one))) {
       for (const { name, description } of parameters) if (!description) silent.add(`${operationId} ?${name}`)
@@ -52,7 +52,7 @@ describe('the reference', () => {
   })
 
   test('names every part of every path', () => {
-    const { paths } = openApiDocument()
+    const { paths } = readReference()
     for (const [path, methods] of Object.entries(paths)) {
       for (const { parameters, operationId } of Object.values(methods)) {
         const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
@@ -68,7 +68,7 @@ describe('the reference', () => {
   })
 
   test('refers only to what it contains', () => {
-    const document = openApiDocument()
+    const document = readReference()
     const text = JSON.stringify(document)
     for (const [, kind, name] of text.matchAll(/"#\/components\/(\w+)\/(\w+)"/g)) {
       const part = document.components[kind as 'schemas' | 'responses']
@@ -77,7 +77,7 @@ describe('the reference', () => {
   })
 
   test('is checked in as it is (UPDATE_OPENAPI=1 rewrites it)', async () => {
-    const text = `${JSON.stringify(openApiDocument(), null, 2)}\n`
+    const text = `${JSON.stringify(readReference(), null, 2)}\n`
     if (process.env.UPDATE_OPENAPI === '1') {
       await writeFile(checkedIn, text)
       writeClient()
@@ -101,6 +101,6 @@ describe('the reference', () => {
   test('is served without a key', async () => {
     const { app } = await openApi()
     const data = await app.inject('/api/v1/openapi.json')
-    assert.deepEqual([data.statusCode, data.json()], [200, JSON.parse(JSON.stringify(openApiDocument()))])
+    assert.deepEqual([data.statusCode, data.json()], [200, JSON.parse(JSON.stringify(readReference()))])
   })
 })

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { brotliCompressSync, brotliDecompressSync, gzipSync } from 'node:zlib'
-import type { HttpContext } from '../../src/http/context.ts'
+import type { HttpContext } from '../../src/http/app.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { openApi } from './api.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { hashApiKey, isAppToken } from '../../src/operations/auth.ts'
+import { hashApiKey, isMade } from '../../src/operations/auth.ts'
 import { type Answer, openApi } from './api.ts'
 
 const api = '/api/v1'
@@ -27,7 +27,7 @@ describe('an application token', () => {
     const { url, token } = await letIn()
     const link = new URL(url)
     const app = await store.findApplication('a')
-    assert.ok(isAppToken(token))
+    assert.ok(isMade('appsk', token))
     assert.deepEqual([link.pathname, link.search, link.hash], ['/portal', '', `#app=${app?.id}&token=${token}`])
     const { ask } = await openApi({ publicUrl: 'https://hooks.example.com', store })
     const elsewhere = await ask('POST', `${api}/auth/app-portal-access/a`, {})
@@ -172,7 +172,7 @@ describe('an application token', () => {
     assert.equal((await ask('GET', '/app/new')).json.name, 'New')
     assert.equal((await ask('POST', `${api}/auth/app-portal-access/none`, {})).status, 404)
     const older = await ask('POST', `${api}/auth/dashboard-access/a`)
-    assert.ok(isAppToken(older.json.token))
+    assert.ok(isMade('appsk', older.json.token))
   })
 })
 

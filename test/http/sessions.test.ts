@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { HttpContext } from '../../src/http/context.ts'
-import { hashApiKey, makeSessionToken } from '../../src/operations/auth.ts'
+import type { HttpContext } from '../../src/http/app.ts'
+import { hashApiKey, makeToken } from '../../src/operations/auth.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { type Answer, adminKey, openApi } from './api.ts'
@@ -223,7 +223,7 @@ describe('a forged request', () => {
 describe('signing in', () => {
   test('gives a fresh token each time, ends the session before, and takes none from the browser', async () => {
     const { signIn, send, store } = await open()
-    const planted = makeSessionToken(systemRandomText)
+    const planted = makeToken('websess', systemRandomText)
     const first = await signIn(adminKey, { cookie: `sluice-dashboard-8484=${planted}` })
     assert.ok(!first.cookie.includes(planted))
     assert.equal(await store.findWebSession(hashApiKey(planted)), undefined)
@@ -238,7 +238,7 @@ describe('signing in', () => {
     const statuses: number[] = []
     for (let n = 0; n < 12; n++) {
       statuses.push((await send('POST', '/session', { authorization: 'Bearer sk_wrong' })).status)
-      const guess = `sluice-dashboard-8484=${makeSessionToken(systemRandomText)}`
+      const guess = `sluice-dashboard-8484=${makeToken('websess', systemRandomText)}`
       statuses.push((await send('GET', n % 2 === 0 ? '/app' : '/session', { cookie: guess })).status)
     }
     assert.equal(statuses.at(-1), 429)

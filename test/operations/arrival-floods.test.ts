@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ArrivalFloods } from '../../src/operations/arrival-floods.ts'
+import { ArrivalFloods } from '../../src/operations/caller-limits.ts'
 
 const [one, other] = [1, 2]
 const hub = '192.0.2.1'

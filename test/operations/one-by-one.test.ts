@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { OneByOne } from '../../src/operations/one-by-one.ts'
+import { OneByOne } from '../../src/operations/caller-limits.ts'
 
 test('work of one caller is done in its order, one at a time, also after a failure; other callers do not wait', async () => {
   const works = new OneByOne()

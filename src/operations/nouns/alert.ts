@@ -79,10 +79,7 @@ export const alerts: Noun = {
   description: 'Figures of the whole system that are beyond their thresholds, and silences.',
   schemas: { AlertOut, AlertsOut, SilenceIn, SilenceOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/alert',
-      need: read,
+    route('GET /alert', read, {
       id: 'v1.alert.list',
       summary: 'List alerts and silences',
       answers: { 200: AlertsOut },
@@ -92,10 +89,7 @@ export const alerts: Noun = {
         return { alerts: sorted.map(toAlertOut), silences: silences.map(toSilenceOut), asOf: iso(now) }
       },
     }),
-    route({
-      method: 'POST',
-      path: '/alert/test',
-      need: admin,
+    route('POST /alert/test', admin, {
       id: 'v1.alert.test',
       summary: 'Announce a test to every receiver',
       description: 'An alert of the rule `test` fires now, and the leader resolves it within ten seconds.',
@@ -109,10 +103,7 @@ export const alerts: Noun = {
         return toAlertOut(change)
       },
     }),
-    route({
-      method: 'POST',
-      path: '/alert/silence',
-      need: admin,
+    route('POST /alert/silence', admin, {
       id: 'v1.alert.silence',
       summary: 'Silence alerts for some time',
       description:
@@ -129,10 +120,7 @@ export const alerts: Noun = {
         )
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/alert/silence/:silence',
-      need: admin,
+    route('DELETE /alert/silence/:silence', admin, {
       id: 'v1.alert.unsilence',
       summary: 'End a silence',
       answers: { 204: null },

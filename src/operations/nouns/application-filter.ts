@@ -5,8 +5,7 @@ import { Turns } from '../../domain/turns.ts'
 import type { EndpointBrief } from '../../store/configuration.ts'
 import type { Store } from '../../store/store.ts'
 import { optional } from '../fields.ts'
-import { PageQuery } from '../page.ts'
-import { matches, searchFor } from '../search.ts'
+import { matches, PageQuery, searchFor } from '../page.ts'
 
 export const ApplicationQuery = Type.Object({
   ...PageQuery.properties,

@@ -12,19 +12,21 @@ import type { Application } from '../../domain/endpoint.ts'
 import { defined } from '../../domain/field.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { headerNamePattern, isReservedHeader } from '../../wire/headers.ts'
-import { type BodyOf, inBody, shown } from '../field-schema.ts'
 import {
+  type BodyOf,
   closed,
   createdAt,
   described,
   id,
+  inBody,
   integer,
   iso,
-  Labels,
-  Metadata,
   maybe,
+  metadata,
+  metadataIn,
   nullable,
   optional,
+  shown,
   text,
   uid,
   uidOut,
@@ -72,7 +74,7 @@ export const ApplicationIn = Type.Object({
   ),
   signatureHeaders: maybe(SignatureHeadersIn, signatureHeadersMeaning),
   ...settingInputs,
-  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata: metadataIn,
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
 
@@ -91,7 +93,7 @@ export const ApplicationOut = Type.Object({
   dedupeSeconds: nullable(whole('Dedupe window in seconds: the same publish within it stores nothing.')),
   signatureHeaders: nullable(described(familyOr(Type.Object(signatureNames(Type.String()))), signatureHeadersMeaning)),
   ...settingOutputs,
-  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata,
   createdAt,
   updatedAt,
 })

@@ -12,11 +12,9 @@ import { Turns } from '../../domain/turns.ts'
 import { withField } from '../../json/exact.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
-import { readTimes } from '../instant.ts'
 import { isRef } from '../lookup.ts'
-import { numbers, type Walked, writePage } from '../page.ts'
+import { numbers, readTimes, type Walked, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { messagesAsBytes } from '../payload.ts'
 import {
   type AttemptedQuery,
   type AttemptQuery,
@@ -26,7 +24,7 @@ import {
   shownStatus,
   toAttemptOut,
 } from './attempt-schema.ts'
-import { toMessageFilter } from './message-schema.ts'
+import { messagesAsBytes, toMessageFilter } from './message-schema.ts'
 
 /** A message that was tried at an endpoint. */
 export interface Tried extends StatusFacts {
@@ -96,17 +94,12 @@ export function attemptsAt(
       const met = rows.filter(meets)
       const summaries = await store.loadSummaries([...new Set(met.map((row) => row.message))])
       const byKey = new Map(summaries.map((summary) => [summary.key, summary]))
-      const [replaying, dead, coalesced] = await Promise.all([
-        replayingAmong(store, met),
-        deadAmong(store, met),
-        store.findCoalesced(met),
-      ])
+      const ends = await endsOf(store, met)
       return met.flatMap((row, i) => {
         const message = byKey.get(row.message)
-        if (message === undefined || !meetsFilter(message, messageFilter)) return []
-        const pair = pairOf(row.endpoint, row.message)
-        const known = { replaying: replaying.has(pair), dead: dead.has(pair), coalesced: coalesced[i] }
-        const facts = { message, latest: row, ...known }
+        const end = ends[i]
+        if (message === undefined || end === undefined || !meetsFilter(message, messageFilter)) return []
+        const facts = { message, latest: row, ...end }
         return isShown(facts) ? [{ row, ...facts }] : []
       })
     },
@@ -261,36 +254,25 @@ async function factsOf(
   store: Store,
   deliveries: readonly DeliveryKey[],
 ): Promise<Omit<StatusFacts, 'message' | 'deleted'>[]> {
-  const [latest, replaying, dead, coalesced] = await Promise.all([
-    store.latestAttempts(deliveries),
-    replayingAmong(store, deliveries),
-    deadAmong(store, deliveries),
+  const [latest, ends] = await Promise.all([store.latestAttempts(deliveries), endsOf(store, deliveries)])
+  return ends.map((end, i) => ({ latest: latest[i], ...end }))
+}
+
+/** Whether each delivery waits to be sent once more, is a dead letter, or was replaced by another. */
+async function endsOf(store: Store, deliveries: readonly DeliveryKey[]) {
+  const [replayed, letters, coalesced] = await Promise.all([
+    store.findReplaying(deliveries),
+    store.deadAmong(deliveries),
     store.findCoalesced(deliveries),
   ])
-  return deliveries.map(({ endpoint, message }, i) => {
-    const pair = pairOf(endpoint, message)
-    return {
-      latest: latest[i],
-      replaying: replaying.has(pair),
-      dead: dead.has(pair),
-      coalesced: coalesced[i],
-    }
+  const [replaying, dead] = [new Set(replayed.map(pairOf)), new Set(letters.map(pairOf))]
+  return deliveries.map((delivery, i) => {
+    const pair = pairOf(delivery)
+    return { replaying: replaying.has(pair), dead: dead.has(pair), coalesced: coalesced[i] }
   })
 }
 
-/** Which of these deliveries wait to be sent once more on request. */
-async function replayingAmong(store: Store, deliveries: readonly DeliveryKey[]): Promise<Set<string>> {
-  const found = await store.findReplaying(deliveries)
-  return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
-}
-
-/** Which of these deliveries are dead letters. */
-async function deadAmong(store: Store, deliveries: readonly DeliveryKey[]): Promise<Set<string>> {
-  const found = await store.deadAmong(deliveries)
-  return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
-}
-
-function pairOf(endpoint: number, message: number): string {
+function pairOf({ endpoint, message }: DeliveryKey): string {
   return `${endpoint}.${message}`
 }
 

@@ -44,27 +44,19 @@ export type AttemptQuery = Static<typeof AttemptQuery>
 export const AttemptsAtQuery = Type.Omit(AttemptQuery, ['endpoint_id'])
 
 /** The query of a request for one attempt. */
-export const OneAttemptQuery = Type.Object({
-  expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),
-})
+export const OneAttemptQuery = Type.Pick(AttemptQuery, ['expanded_statuses'])
 
 /** The filters of the list of messages that were tried at an endpoint. */
-export const AttemptedQuery = Type.Object({
-  ...PageQuery.properties,
-  ...messageFilterProperties,
-  status: optional(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.'),
-  ...ContentQuery.properties,
-  expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),
-})
+export const AttemptedQuery = Type.Omit(AttemptQuery, ['status_code_class', 'endpoint_id', 'with_msg'])
 export type AttemptedQuery = Static<typeof AttemptedQuery>
 
 /** The status of a delivery, by Svix's numbers. `canceled` is shown only with `expanded_statuses`. */
 export const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
 export const success = 0
-export const pending = 1
+const pending = 1
 export const fail = 2
-export const sending = 3
-export const canceled = 4
+const sending = 3
+const canceled = 4
 export type Status = 0 | 1 | 2 | 3 | 4
 
 const status = {

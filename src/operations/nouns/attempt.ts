@@ -7,7 +7,6 @@ import type { Explainer, Look, WaitingDelivery } from '../explainer.ts'
 import { listOf } from '../fields.ts'
 import { fromItem, numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { messagesAsBytes } from '../payload.ts'
 import { type Noun, route, type Things } from '../route.ts'
 import {
   type AttemptPlace,
@@ -35,12 +34,12 @@ import {
   toStatusOut,
 } from './attempt-schema.ts'
 import { toEndpointOut } from './endpoint-schema.ts'
+import { messagesAsBytes } from './message-schema.ts'
 
 const shorterPages = 'When a filter skips many rows, a page may be shorter than asked: continue until `done`.'
 
 /** The list of a message's attempts, which has two paths. */
 const listByMessage = {
-  need: view,
   query: AttemptQuery,
   answers: { 200: listOf(MessageAttemptOut) },
   handle: (call: Pick<Things, 'app' | 'message'> & { query: AttemptQuery }, parts: Parts) =>
@@ -52,10 +51,7 @@ export const attempts = {
   description: 'One HTTP request of a delivery, and the status of each message at each endpoint.',
   schemas: { MessageAttemptOut, MessageEndpointOut, EndpointMessageOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/attempt/endpoint/:endpoint',
-      need: view,
+    route('GET /app/:app/attempt/endpoint/:endpoint', view, {
       id: 'v1.message-attempt.list-by-endpoint',
       summary: 'List the attempts at an endpoint',
       description: `Newest first; the last 90 days by default. ${shorterPages}`,
@@ -71,17 +67,12 @@ export const attempts = {
         )
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/attempt/msg/:message',
+    route('GET /app/:app/attempt/msg/:message', view, {
       id: 'v1.message-attempt.list-by-msg',
       summary: 'List the attempts of a message',
       ...listByMessage,
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/endpoint/:endpoint/msg',
-      need: view,
+    route('GET /app/:app/endpoint/:endpoint/msg', view, {
       id: 'v1.message-attempt.list-attempted-messages',
       summary: 'List the messages tried at an endpoint, with their status',
       description: `Sorted by their latest attempt; the last 90 days by default. ${shorterPages}`,
@@ -109,10 +100,7 @@ export const attempts = {
         })
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/msg/:message/endpoint',
-      need: view,
+    route('GET /app/:app/msg/:message/endpoint', view, {
       id: 'v1.message-attempt.list-attempted-destinations',
       summary: 'List the endpoints a message was accepted for',
       description: 'An endpoint that was deleted stays in the list.',
@@ -148,10 +136,7 @@ export const attempts = {
         return { ...list, data }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/msg/:message/attempt/:attempt',
-      need: view,
+    route('GET /app/:app/msg/:message/attempt/:attempt', view, {
       id: 'v1.message-attempt.get',
       summary: 'Get an attempt',
       query: OneAttemptQuery,
@@ -161,10 +146,7 @@ export const attempts = {
         return toAttemptOut(attempt, message, endpoint, true)
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/app/:app/msg/:message/attempt/:attempt/content',
-      need: admin,
+    route('DELETE /app/:app/msg/:message/attempt/:attempt/content', admin, {
       id: 'v1.message-attempt.expunge-content',
       summary: 'Erase the answer of a receiver',
       answers: { 204: null },
@@ -173,17 +155,12 @@ export const attempts = {
       },
     }),
     // Svix's older paths.
-    route({
-      method: 'GET',
-      path: '/app/:app/msg/:message/attempt',
+    route('GET /app/:app/msg/:message/attempt', view, {
       id: 'v1.message-attempt.list-by-msg-deprecated',
       summary: 'List the attempts of a message (older path)',
       ...listByMessage,
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/msg/:message/endpoint/:endpoint/attempt',
-      need: view,
+    route('GET /app/:app/msg/:message/endpoint/:endpoint/attempt', view, {
       id: 'v1.message-attempt.list-by-endpoint-deprecated',
       summary: 'List the attempts of a message at an endpoint (older path)',
       query: AttemptsAtQuery,

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
 import {
   type AuditCheckpoint,
+  type AuditEntry,
   type AuditRow,
   auditStart,
   trimPurpose,
@@ -14,13 +15,14 @@ import { auditFilterFields } from '../../domain/filter-fields.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type AuditFilter, hashText, isSigned, type SignedTrim } from '../../store/auditing.ts'
 import type { Store } from '../../store/store.ts'
-import { admin } from '../access.ts'
-import { inQuery } from '../field-schema.ts'
-import { described, flag, id, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
-import { readInstants } from '../instant.ts'
-import { lookUp } from '../lookup.ts'
+import { admin, type Need } from '../access.ts'
+import { appId, described, flag, id, inQuery, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
+import { type FoundThings, lookUp } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
-import { type Noun, type Out, route } from '../route.ts'
+import { type Incoming, type Noun, type Out, route } from '../route.ts'
+import { readInstants } from '../validate.ts'
+import { toApplicationOut } from './application-schema.ts'
+import { toStoredOut } from './endpoint-schema.ts'
 
 const rowsAtOnce = 500
 
@@ -36,7 +38,7 @@ const AuditOut = Type.Object({
   actor: text('Id of the key or token that made the change.'),
   ip: nullable(text('Address of the caller.')),
   action: text('Method and path of the route.'),
-  appId: nullable(text('Id of the application.')),
+  appId: nullable(appId),
   target: nullable(text('Path of the request.')),
   before: Type.Unknown({ description: 'State before the change.' }),
   after: Type.Unknown({ description: 'The request that made the change.' }),
@@ -74,19 +76,10 @@ const AuditVerifyOut = Type.Object({
 })
 
 function toAuditOut(row: AuditRow): Out<typeof AuditOut> {
-  return {
-    id: row.id,
-    number: row.n,
-    timestamp: iso(row.at),
-    actor: row.actor,
-    ip: row.ip,
-    action: row.action,
-    appId: row.app,
-    target: row.target,
-    before: row.before === null ? null : JSON.parse(row.before),
-    after: row.after === null ? null : JSON.parse(row.after),
-    hash: row.hash,
-  }
+  const { id, n, at, actor, ip, action, app, target, before, after, hash } = row
+  const parsed = (json: string | null) => (json === null ? null : JSON.parse(json))
+  const place = { id, number: n, timestamp: iso(at), actor, ip, action, appId: app, target }
+  return { ...place, before: parsed(before), after: parsed(after), hash }
 }
 
 async function toAuditFilter(
@@ -184,10 +177,7 @@ export const audit = {
   description: 'Changes with their author and time, each row hashed together with the one before.',
   schemas: { AuditOut, AuditVerifyOut, AuditCheckpointOut, AuditTrimIn, AuditTrimOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/audit',
-      need: admin,
+    route('GET /audit', admin, {
       id: 'v1.audit.list',
       summary: 'List changes and their authors',
       query: AuditQuery,
@@ -197,28 +187,19 @@ export const audit = {
         return paginate('audit', query, 'descending', (page) => store.listAudit(page, filter), toAuditOut)
       },
     }),
-    route({
-      method: 'GET',
-      path: '/audit/verify',
-      need: admin,
+    route('GET /audit/verify', admin, {
       id: 'v1.audit.verify',
       summary: 'Verify the audit log',
       answers: { 200: AuditVerifyOut },
       handle: (_call, { store }) => verifyAll(store),
     }),
-    route({
-      method: 'GET',
-      path: '/audit/checkpoint',
-      need: admin,
+    route('GET /audit/checkpoint', admin, {
       id: 'v1.audit.checkpoint.list',
       summary: 'List the checkpoints of rows that were trimmed off the audit log',
       answers: { 200: Type.Object({ data: Type.Array(AuditCheckpointOut, { description: 'The oldest first.' }) }) },
       handle: async (_call, { store }) => ({ data: (await store.auditCheckpoints()).map(toCheckpointOut) }),
     }),
-    route({
-      method: 'POST',
-      path: '/audit/trim',
-      need: admin,
+    route('POST /audit/trim', admin, {
       id: 'v1.audit.trim',
       summary: 'Trim old rows off the audit log',
       description:
@@ -232,3 +213,86 @@ export const audit = {
     }),
   ],
 } satisfies Noun
+
+const longestJson = 16_384
+const secretName = /secret|token(?!url$)|password|authorization|cookie|^key$|^apikey$|^privatekey$/i
+
+/** Runs a call and writes its audit row: in the call's own transaction, or right after it. */
+export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () => Promise<T>): Promise<T> {
+  const trail = { entry, written: false }
+  const answer = await store.trailing(trail, carryOut)
+  if (!trail.written) {
+    trail.written = true
+    if (isWrittenLate(entry)) await store.appendAudit(entry)
+  }
+  return answer
+}
+
+/**
+ * Whether a call that succeeded gets its row although no transaction of it has written one. A PATCH does not: it changed
+ * nothing.
+ */
+export function isWrittenLate({ action }: AuditEntry): boolean {
+  return !action.startsWith('PATCH ')
+}
+
+/** Makes the audit rows of an operation; undefined for an operation that is not audited. */
+export function auditOf(
+  method: string,
+  path: string,
+  need: Need,
+): ((request: Incoming, found: FoundThings) => AuditEntry) | undefined {
+  const reads = method.includes('GET') || method.includes('HEAD')
+  if (need.audited === 'none' || (need.audited === 'changes' && reads)) return undefined
+  const last = ['app', 'endpoint', 'schedule', 'source'].find((name) => path.endsWith(`/:${name}`))
+  return (request, found) => {
+    const isNew = last === undefined || found[last as keyof FoundThings] === undefined
+    return {
+      actor: request.caller?.id ?? '',
+      ip: request.address ?? '',
+      action: `${method} ${path}`,
+      app: found.app?.id ?? null,
+      target: request.url.split('?', 1)[0] as string,
+      before: isNew ? null : beforeOf(found),
+      after: request.body === undefined ? null : jsonOf(without(request.body, need.hidden)),
+    }
+  }
+}
+
+/** A body with the values of these fields hidden. */
+function without(body: unknown, hidden: readonly string[] = []): unknown {
+  if (hidden.length === 0 || typeof body !== 'object' || body === null) return body
+  return Object.fromEntries(Object.entries(body).map(([name, value]) => [name, hidden.includes(name) ? '***' : value]))
+}
+
+/** The thing at the end of the path as it is before the call; null for a new one. */
+function beforeOf({ app, endpoint, schedule, source }: FoundThings): string | null {
+  if (endpoint !== undefined) return jsonOf(toStoredOut(endpoint))
+  if (source !== undefined) return jsonOf(source)
+  if (app === undefined) return null
+  if (schedule !== undefined) return jsonOf(schedule)
+  return jsonOf(toApplicationOut(app))
+}
+
+/** JSON without anything secret, or how long it would have been. */
+function jsonOf(value: unknown): string {
+  const text = JSON.stringify(redacted(value)) ?? 'null'
+  return text.length <= longestJson ? text : JSON.stringify({ tooLong: text.length })
+}
+
+function redacted(value: unknown): unknown {
+  if (value instanceof Uint8Array) return { bytes: value.byteLength }
+  if (Array.isArray(value)) return value.map(redacted)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => {
+      if (secretName.test(name) && inner !== null) return [name, '***']
+      if (name === 'bodyBase64' && typeof inner === 'string')
+        return [name, { bytes: Buffer.byteLength(inner, 'base64') }]
+      if (name === 'headers' && typeof inner === 'object' && inner !== null) {
+        return [name, Object.fromEntries(Object.keys(inner).map((header) => [header, '***']))]
+      }
+      return [name, redacted(inner)]
+    }),
+  )
+}

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
+import type { ApiKey } from '../../store/access.ts'
 import {
   admin,
   attempt,
@@ -14,10 +15,27 @@ import {
   type Need,
   ownAccess,
   publish,
+  scopes,
   viewSecret,
 } from '../access.ts'
-import { fixedCaller, hashApiKey, makeAppToken } from '../auth.ts'
-import { flag, integer, maybe, metadataProblems, namePattern, nullable, text } from '../fields.ts'
+import { fixedCaller, hashApiKey, makeApiKey, makeToken } from '../auth.ts'
+import {
+  createdAt,
+  flag,
+  id,
+  instant,
+  integer,
+  iso,
+  isoOrNull,
+  listOf,
+  maybe,
+  metadataProblems,
+  namePattern,
+  nullable,
+  text,
+} from '../fields.ts'
+import { lookUp } from '../lookup.ts'
+import { PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -109,7 +127,7 @@ export async function letIn(
   app: Application,
   input: Static<typeof AppPortalAccessIn>,
 ): Promise<Out<typeof AppPortalAccessOut>> {
-  const token = makeAppToken(randomText)
+  const token = makeToken('appsk', randomText)
   await store.createAppToken({
     app: app.key,
     hash: hashApiKey(token),
@@ -129,10 +147,7 @@ export const authentication = {
   description: 'Tokens for the portal of one application.',
   schemas: { AppPortalAccessIn, AppPortalAccessOut, ApplicationTokenExpireIn, AccessOut },
   routes: [
-    route({
-      method: 'POST',
-      path: '/auth/app-portal-access/:app',
-      need: admin,
+    route('POST /auth/app-portal-access/:app', admin, {
       id: 'v1.authentication.app-portal-access',
       summary: 'Make a link to the portal of an application',
       description: 'The token works for this application alone, for an hour unless `expiry` says otherwise.',
@@ -149,20 +164,14 @@ export const authentication = {
         return letIn(parts, request, await parts.store.createApplication(made), body)
       },
     }),
-    route({
-      method: 'POST',
-      path: '/auth/dashboard-access/:app',
-      need: admin,
+    route('POST /auth/dashboard-access/:app', admin, {
       id: 'v1.authentication.dashboard-access',
       summary: 'Make a link to the portal of an application (older path)',
       answers: { 200: AppPortalAccessOut },
       answersSecret: true,
       handle: ({ app, request }, parts) => letIn(parts, request, app, {}),
     }),
-    route({
-      method: 'POST',
-      path: '/auth/app/:app/expire-all',
-      need: admin,
+    route('POST /auth/app/:app/expire-all', admin, {
       id: 'v1.authentication.expire-all',
       summary: 'End all tokens of an application, or those of some sessions',
       body: ApplicationTokenExpireIn,
@@ -172,19 +181,13 @@ export const authentication = {
         auth.forget()
       },
     }),
-    route({
-      method: 'GET',
-      path: '/auth/access',
-      need: ownAccess,
+    route('GET /auth/access', ownAccess, {
       id: 'v1.authentication.access',
       summary: 'Get what the key or token of this request may do',
       answers: { 200: AccessOut },
       handle: ({ request: { caller } }) => toAccessOut(caller ?? fixedCaller),
     }),
-    route({
-      method: 'POST',
-      path: '/auth/logout',
-      need: endSession,
+    route('POST /auth/logout', endSession, {
       id: 'v1.authentication.logout',
       summary: 'End the token of this request',
       answers: { 204: null },
@@ -196,6 +199,94 @@ export const authentication = {
           )
         }
         await store.endAppToken(caller.key)
+        auth.forget()
+      },
+    }),
+  ],
+} satisfies Noun
+
+const year = 365 * 24 * 3600
+const scopesMeaning = 'Scopes: `admin` for everything, `publish` to publish, `read` to read.'
+const name = text('Display name.')
+
+const ApiKeyIn = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
+  scopes: Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, description: scopesMeaning }),
+  app: maybe(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'Application that it is limited to, by id or uid; null for all.',
+    }),
+  ),
+  expiresInSeconds: maybe(integer(1, 10 * year), 'Time until it expires; null for never.'),
+})
+
+const ApiKeyOut = Type.Object({
+  id,
+  name,
+  scopes: Type.Array(Type.String(), { description: scopesMeaning }),
+  appId: nullable(text('Id of the only application it is for; null for all.')),
+  createdAt,
+  expiresAt: nullable(instant('Time at which it expires; null for never.')),
+  lastUsedAt: nullable(instant('Time of the last use, accurate to about a minute.')),
+  revokedAt: nullable(instant('Time at which it was revoked.')),
+})
+
+const ApiKeyCreatedOut = Type.Object({
+  ...ApiKeyOut.properties,
+  token: text('The key itself; shown only once.'),
+})
+
+function toApiKeyOut(key: ApiKey): Out<typeof ApiKeyOut> {
+  return {
+    id: key.id,
+    name: key.name,
+    scopes: key.scopes,
+    appId: key.app?.id ?? null,
+    createdAt: iso(key.createdAt),
+    expiresAt: isoOrNull(key.expiresAt),
+    lastUsedAt: isoOrNull(key.lastUsedAt),
+    revokedAt: isoOrNull(key.revokedAt),
+  }
+}
+
+export const apiKeys = {
+  tag: 'API Key',
+  description: 'Keys for this API, with their scopes.',
+  schemas: { ApiKeyIn, ApiKeyOut, ApiKeyCreatedOut },
+  routes: [
+    route('GET /api-key', admin, {
+      id: 'v1.api-key.list',
+      summary: 'List API keys',
+      query: PageQuery,
+      answers: { 200: listOf(ApiKeyOut) },
+      handle: ({ query }, { store }) =>
+        paginate('key', query, 'descending', (page) => store.listApiKeys(page), toApiKeyOut),
+    }),
+    route('POST /api-key', admin, {
+      id: 'v1.api-key.create',
+      summary: 'Create an API key',
+      description: 'The key itself is shown only in this answer.',
+      body: ApiKeyIn,
+      answers: { 201: ApiKeyCreatedOut },
+      answersSecret: true,
+      handle: async ({ body }, { store, randomText }) => {
+        const app = body.app == null ? null : (await lookUp('application', body.app, store.findApplication)).key
+        const token = makeApiKey(randomText)
+        const expiresInMs = body.expiresInSeconds == null ? null : body.expiresInSeconds * 1000
+        const { name, scopes } = body
+        const made = await store.createApiKey({ name, hash: hashApiKey(token), scopes, app, expiresInMs })
+        return { ...toApiKeyOut(made), token }
+      },
+    }),
+    route('DELETE /api-key/:key', admin, {
+      id: 'v1.api-key.delete',
+      summary: 'Revoke an API key',
+      answers: { 204: null },
+      handle: async ({ params }, { store, auth }) => {
+        const revoked = await store.revokeApiKey(params.key)
+        if (revoked === undefined) throw noSuch('key', params.key)
         auth.forget()
       },
     }),

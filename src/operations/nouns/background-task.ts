@@ -1,11 +1,30 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import { decodeKey } from '../../domain/ids.ts'
-import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { decodeKey, keySkewMs } from '../../domain/ids.ts'
+import type { TaskWork } from '../../domain/task.ts'
+import { type Span, type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
+import type { Store } from '../../store/store.ts'
 import { admin, type Caller, read, seesErasures, view } from '../access.ts'
-import { createdAt, id, iso, listOf, nullable, updatedAt, whole } from '../fields.ts'
+import {
+  createdAt,
+  dateTime,
+  described,
+  id,
+  integer,
+  iso,
+  listOf,
+  maybe,
+  nullable,
+  optional,
+  updatedAt,
+  whole,
+} from '../fields.ts'
+import { isRef } from '../lookup.ts'
 import { PageQuery, walk } from '../page.ts'
+import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
+import { readInstants, refuseIf } from '../validate.ts'
 
 /** The states that Svix's tasks have; its libraries refuse an answer with another. */
 const svixStatuses = ['running', 'finished', 'failed'] as const
@@ -17,13 +36,12 @@ function svixStatus(status: TaskStatus): (typeof svixStatuses)[number] {
 
 const TaskQuery = Type.Object({
   ...PageQuery.properties,
-  status: Type.Optional(Type.Enum([...svixStatuses], { description: 'Only tasks with this status.' })),
-  state: Type.Optional(
-    Type.Enum([...taskStatuses], {
-      description: 'Only tasks with this state; unlike `status`, it includes `paused` and `cancelled`.',
-    }),
+  status: optional(Type.Enum([...svixStatuses]), 'Only tasks with this status.'),
+  state: optional(
+    Type.Enum([...taskStatuses]),
+    'Only tasks with this state; unlike `status`, it includes `paused` and `cancelled`.',
   ),
-  task: Type.Optional(Type.Enum([...taskTypes], { description: 'Kind of work.' })),
+  task: optional(Type.Enum([...taskTypes]), 'Kind of work.'),
 })
 
 /** A task that was just begun. */
@@ -49,7 +67,7 @@ export const BackgroundTaskOut = Type.Object({
   ),
 })
 
-export function toStartedOut({ id, status, work, updatedAt }: Task): Out<typeof TaskStartedOut> {
+function toStartedOut({ id, status, work, updatedAt }: Task): Out<typeof TaskStartedOut> {
   return { id, status: svixStatus(status), task: work.type, updatedAt: iso(updatedAt) }
 }
 
@@ -60,6 +78,42 @@ export function toTaskOut(task: Task, caller: Caller | null): Out<typeof Backgro
   return { ...toStartedOut(task), state, perSecond, createdAt: iso(createdAt), data }
 }
 
+/** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */
+export const perSecond = maybe(
+  integer(1, 100_000),
+  'Largest number of deliveries queued per second; unlimited by default.',
+)
+
+/** The time a request means, up to now without `until`. Throws AppError when it is empty. */
+export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
+  const { since = 0, until = now + keySkewMs } = readInstants('body', { since: input.since, until: input.until })
+  const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
+  refuseIf(since >= until ? [problem] : [])
+  return { since: Math.max(0, since), until }
+}
+
+/** A page of the tasks that are wanted. */
+export function pageOfTasks(
+  { store, clock }: Parts,
+  query: PageQuery,
+  isWanted: (task: Task) => boolean,
+  keepsAll = false,
+) {
+  return walk(clock, query, {
+    read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
+    keep: async (rows) => rows.filter(isWanted).map((row) => ({ row })),
+    keepsAll,
+    positionOf: ({ key }: Task) => key,
+    write: ({ id }) => id,
+    parse: (text) => decodeKey('qtask', text),
+  })
+}
+
+/** Starts a task of an application, or of none. `data` are its counts before it begins. */
+export async function startTask(store: Store, app: number | null, work: TaskWork, data: Task['data']) {
+  return toStartedOut(await store.createTask({ app, work, data }))
+}
+
 function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
   return (task: Task) =>
     (status === undefined || svixStatus(task.status) === status) &&
@@ -68,10 +122,7 @@ function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
 }
 
 function commandRoute(command: TaskCommand, summary: string, description?: string) {
-  return route({
-    method: 'POST',
-    path: `/background-task/:task/${command}`,
-    need: admin,
+  return route(`POST /background-task/:task/${command}`, admin, {
     id: `v1.background-task.${command}`,
     summary,
     ...(description && { description }),
@@ -90,40 +141,25 @@ export const backgroundTasks = {
   description: 'Work that continues after the request that started it, also over restarts.',
   schemas: { BackgroundTaskOut, TaskStartedOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/background-task',
-      need: read,
+    route('GET /background-task', read, {
       id: 'v1.background-task.list',
       summary: 'List background tasks',
       query: TaskQuery,
       answers: { 200: listOf(BackgroundTaskOut) },
-      handle: async ({ query, request }, { store, clock }) => {
-        const { status, state, task: type, ...page } = query
-        const list = await walk(clock, page, {
-          read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
-          keep: async (rows) => rows.filter(isWanted(query)).map((row) => ({ row })),
-          keepsAll: status === undefined && state === undefined && type === undefined,
-          positionOf: ({ key }: Task) => key,
-          write: ({ id }) => id,
-          parse: (text) => decodeKey('qtask', text),
-        })
-        return { ...list, data: list.data.map(({ row }) => toTaskOut(row, request.caller)) }
+      handle: async ({ query, request }, parts) => {
+        const { status, state, task: type } = query
+        const keepsAll = status === undefined && state === undefined && type === undefined
+        const page = await pageOfTasks(parts, query, isWanted(query), keepsAll)
+        return { ...page, data: page.data.map(({ row }) => toTaskOut(row, request.caller)) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/background-task/:task',
-      need: read,
+    route('GET /background-task/:task', read, {
       id: 'v1.background-task.get',
       summary: 'Get a background task',
       answers: { 200: BackgroundTaskOut },
       handle: ({ task, request }) => toTaskOut(task, request.caller),
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/background-task/:task',
-      need: view,
+    route('GET /app/:app/background-task/:task', view, {
       id: 'v1.background-task.get-of-application',
       summary: 'Get a background task of an application',
       description: 'Keys and portal tokens of the application follow their replays with it.',
@@ -137,5 +173,56 @@ export const backgroundTasks = {
     ),
     commandRoute('resume', 'Resume a background task'),
     commandRoute('cancel', 'End a background task', 'Work that is done stays done.'),
+  ],
+} satisfies Noun
+
+const AppUsageStatsIn = Type.Object({
+  since: described(dateTime, 'From this instant on, RFC 3339.'),
+  until: described(dateTime, 'Before this instant, RFC 3339; now by default.'),
+  appIds: maybe(
+    Type.Array(Type.String({ maxLength: 256 }), {
+      minItems: 1,
+      maxItems: 1000,
+      description: 'Applications, by id or uid; null for all.',
+    }),
+  ),
+})
+
+const AppUsageStatsOut = Type.Object({
+  ...TaskStartedOut.properties,
+  unresolvedAppIds: Type.Array(Type.String()),
+})
+
+export const statistics = {
+  tag: 'Statistics',
+  description: 'Counts over applications, as background tasks.',
+  schemas: { AppUsageStatsIn, AppUsageStatsOut },
+  routes: [
+    route('POST /stats/usage/app', admin, {
+      id: 'v1.statistics.aggregate-app-stats',
+      summary: 'Count deliveries per application, in the background',
+      body: AppUsageStatsIn,
+      answers: { 202: AppUsageStatsOut },
+      handle: async ({ body }, { store, clock }) => {
+        const span = readSpan(body, clock.now())
+        const refs = body.appIds ?? null
+        const found = await Promise.all(
+          (refs ?? []).map((ref) => (isRef(ref) ? store.findApplication(ref) : undefined)),
+        )
+        const unresolvedAppIds = (refs ?? []).filter((_, i) => found[i] === undefined)
+        const apps = refs && [...new Set(found.flatMap((app) => (app === undefined ? [] : [app.key])))]
+        const problem = { at: ['body', 'appIds'], message: 'names no application', type: 'unknown' }
+        refuseIf(apps?.length === 0 ? [problem] : [])
+        const work = { type: 'application.stats', input: { ...span, apps } } as const
+        return { ...(await startTask(store, null, work, { appStats: [] })), unresolvedAppIds }
+      },
+    }),
+    route('PUT /stats/usage/event-types', admin, {
+      id: 'v1.statistics.aggregate-event-types',
+      summary: "List the event types that each application's endpoints subscribe to, in the background",
+      answers: { 202: TaskStartedOut },
+      handle: (_call, { store }) =>
+        startTask(store, null, { type: 'event-type.aggregate', input: {} }, { event_types: [] }),
+    }),
   ],
 } satisfies Noun

@@ -7,12 +7,16 @@ import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
-import { type BodyOf, fromQuery, inBody, inQuery } from '../field-schema.ts'
 import {
   appId,
+  type BodyOf,
   closed,
+  dateTime,
   described,
   endpointId,
+  fromQuery,
+  inBody,
+  inQuery,
   instant,
   integer,
   iso,
@@ -25,11 +29,10 @@ import {
   url,
   whole,
 } from '../fields.ts'
-import { dateTime, readInstants } from '../instant.ts'
 import { lookUp } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
-import type { Part } from '../validate.ts'
+import { type Part, readInstants } from '../validate.ts'
 import { MessageAttemptOut } from './attempt-schema.ts'
 import { EnvelopeIn, MessageOut, Payload } from './message-schema.ts'
 

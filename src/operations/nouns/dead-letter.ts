@@ -13,7 +13,7 @@ import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, route } from '../route.ts'
 import { toAttemptOut } from './attempt-schema.ts'
-import { TaskStartedOut, toStartedOut } from './background-task.ts'
+import { perSecond, startTask, TaskStartedOut } from './background-task.ts'
 import { deadLetterImport } from './dead-letter-import.ts'
 import {
   DeadImportOut,
@@ -28,7 +28,6 @@ import {
   toDeadOut,
   type Whose,
 } from './dead-letter-schema.ts'
-import { perSecond } from './replay.ts'
 
 export const DeadReplayIn = filterBody('one', { perSecond })
 const AnyDeadReplayIn = filterBody('all', { perSecond })
@@ -79,10 +78,7 @@ const inAll: Place = {
 }
 
 function listRoute({ path, whose, needs, ids, summaries }: Place) {
-  return route({
-    method: 'GET',
-    path,
-    need: needs.view,
+  return route(`GET ${path}`, needs.view, {
     id: `v1.dead.list${ids}`,
     summary: summaries.list,
     query: filterQuery(whose, 'list'),
@@ -120,10 +116,7 @@ function listRoute({ path, whose, needs, ids, summaries }: Place) {
 }
 
 function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place) {
-  return route({
-    method: 'POST',
-    path: `${path}/replay`,
-    need: needs.replay,
+  return route(`POST ${path}/replay`, needs.replay, {
     id: `v1.dead.replay${ids}`,
     summary: summaries.replay,
     description: replayed,
@@ -133,17 +126,13 @@ function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place)
       const app = appOf(call)
       const filter = await toDeadFilter(parts, app, call.body, 'body')
       const work = { type: 'dead.replay', input: { ...filter, perSecond: call.body.perSecond ?? null } } as const
-      const data = { scanned: 0, replayed: 0 }
-      return toStartedOut(await parts.store.createTask({ app: app?.key ?? null, work, data }))
+      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, replayed: 0 })
     },
   })
 }
 
 function purgeRoute({ path, whose, ids, summaries }: Place) {
-  return route({
-    method: 'DELETE',
-    path,
-    need: admin,
+  return route(`DELETE ${path}`, admin, {
     id: `v1.dead.purge${ids}`,
     summary: summaries.purge,
     query: filterQuery(whose, 'all'),
@@ -152,17 +141,13 @@ function purgeRoute({ path, whose, ids, summaries }: Place) {
       const app = appOf(call)
       const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
       const work = { type: 'dead.purge', input: filter } as const
-      const data = { scanned: 0, purged: 0 }
-      return toStartedOut(await parts.store.createTask({ app: app?.key ?? null, work, data }))
+      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, purged: 0 })
     },
   })
 }
 
 function exportRoute({ path, whose, needs, ids, summaries }: Place) {
-  return route({
-    method: 'GET',
-    path: `${path}/export`,
-    need: needs.view,
+  return route(`GET ${path}/export`, needs.view, {
     id: `v1.dead.export${ids}`,
     summary: summaries.export,
     query: filterQuery(whose, 'all'),
@@ -189,10 +174,7 @@ export const deadLetters = {
   },
   routes: [
     listRoute(inApplication),
-    route({
-      method: 'GET',
-      path: '/app/:app/dead/:message/:endpoint',
-      need: view,
+    route('GET /app/:app/dead/:message/:endpoint', view, {
       id: 'v1.dead.get',
       summary: 'Get a dead letter with every attempt',
       answers: { 200: DeadLetterTrailOut },

@@ -1,32 +1,50 @@
 import { type Static, Type } from 'typebox'
-import { noSuch } from '../../domain/app-error.ts'
-import { type Clock, type EpochMs, instantPattern, parseInstant } from '../../domain/clock.ts'
-import type { Endpoint } from '../../domain/endpoint.ts'
+import { AppError, noSuch } from '../../domain/app-error.ts'
+import { type Clock, type EpochMs, parseInstant } from '../../domain/clock.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { isShownTo, type JsonObject, newestSchema } from '../../domain/event-type.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
-import type { Envelope } from '../../intake/publication.ts'
+import type { Outcome } from '../../domain/outcome.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'
+import { headerNames } from '../../wire/receiver.ts'
+import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { attempt, manage, view } from '../access.ts'
-import { described, integer, iso, optional } from '../fields.ts'
-import { toleranceMs } from '../instant.ts'
+import {
+  closed,
+  dateTime,
+  described,
+  flag,
+  integer,
+  iso,
+  nameText,
+  nullable,
+  optional,
+  text,
+  whole,
+} from '../fields.ts'
 import { found } from '../lookup.ts'
-import type { Parts } from '../parts.ts'
-import { type Incoming, route } from '../route.ts'
-import { refuseIf } from '../validate.ts'
+import type { Parts, Trial } from '../parts.ts'
+import { type Incoming, type Out, route } from '../route.ts'
+import { refuseIf, toleranceMs } from '../validate.ts'
+import {
+  AuthIn,
+  ClientCertificateIn,
+  completedProblems,
+  credentialProblems,
+  toAuth,
+  toCertificates,
+} from './endpoint-credentials.ts'
 import { EndpointOut, showEndpoint } from './endpoint-schema.ts'
-import { eventTypeName } from './event-type-import.ts'
 import { MessageOut, messageBytes } from './message-schema.ts'
-
-const instant = Type.String({ pattern: instantPattern })
 
 /** The time to count, within the last 28 days. */
 const StatsQuery = Type.Object({
-  since: optional(instant, 'From this instant on, RFC 3339.'),
-  until: optional(instant, 'Before this instant, RFC 3339; now by default.'),
+  since: optional(dateTime, 'From this instant on, RFC 3339.'),
+  until: optional(dateTime, 'Before this instant, RFC 3339; now by default.'),
 })
 
-export const EndpointStats = Type.Object({
+const EndpointStats = Type.Object({
   success: Type.Integer(),
   pending: Type.Integer(),
   sending: Type.Integer(),
@@ -35,14 +53,10 @@ export const EndpointStats = Type.Object({
 })
 
 /** The ends of attempts alone, as newer clients ask for them. An attempt that has ended was never canceled. */
-export const EndpointAttemptStats = Type.Object({
-  success: Type.Integer(),
-  fail: Type.Integer(),
-  canceled: Type.Integer(),
-})
+const EndpointAttemptStats = Type.Pick(EndpointStats, ['success', 'fail', 'canceled'])
 
-export const EventExampleIn = Type.Object({
-  eventType: described(eventTypeName, 'Event type, such as `video.trending`.'),
+const EventExampleIn = Type.Object({
+  eventType: described(nameText, 'Event type, such as `video.trending`.'),
   exampleIndex: optional(integer(0, 10_000), "Index into the schema's own examples."),
 })
 
@@ -119,10 +133,7 @@ function exampleWithin(schema: JsonObject, index: number, bytesLimit: number): u
 }
 
 function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string) {
-  return route({
-    method: 'POST',
-    path: `/app/:app/endpoint/:endpoint/${name}`,
-    need: manage,
+  return route(`POST /app/:app/endpoint/:endpoint/${name}`, manage, {
     id: `v1.endpoint.${name}`,
     summary,
     ...(description && { description }),
@@ -133,10 +144,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
 
 /** A command on a circuit is stored; the worker that has the lane carries it out once. */
 function circuitRoute(action: CircuitAction, summary: string, description: string) {
-  return route({
-    method: 'POST',
-    path: `/app/:app/endpoint/:endpoint/circuit/${action}`,
-    need: manage,
+  return route(`POST /app/:app/endpoint/:endpoint/circuit/${action}`, manage, {
     id: `v1.endpoint.${action}-circuit`,
     summary,
     description,
@@ -152,8 +160,8 @@ async function change(parts: Parts, { app, key, id }: Endpoint, fields: Endpoint
   return showEndpoint(parts, found(await parts.store.updateEndpoint(app, key, fields), 'endpoint', id))
 }
 
-/** Operations on an application's endpoint beyond its fields. */
-export const endpointControlRoutes = [
+/** Commands, figures and examples of an endpoint. */
+const controlRoutes = [
   pauseRoute(
     'pause',
     true,
@@ -176,10 +184,7 @@ export const endpointControlRoutes = [
     "Close an endpoint's circuit and forget its failures",
     'Waiting deliveries are sent at the normal rate at once, and the failure count starts from 0.',
   ),
-  route({
-    method: 'GET',
-    path: '/app/:app/endpoint/:endpoint/stats',
-    need: view,
+  route('GET /app/:app/endpoint/:endpoint/stats', view, {
     id: 'v1.endpoint.get-stats',
     summary: "Count an endpoint's attempts by how they ended",
     query: StatsQuery,
@@ -192,10 +197,7 @@ export const endpointControlRoutes = [
       return { success, pending: waiting - sending, sending, fail, canceled: 0 }
     },
   }),
-  route({
-    method: 'GET',
-    path: '/app/:app/endpoint/:endpoint/attempt-stats',
-    need: view,
+  route('GET /app/:app/endpoint/:endpoint/attempt-stats', view, {
     id: 'v1.endpoint.get-attempt-stats',
     summary: "Count an endpoint's ended attempts",
     query: StatsQuery,
@@ -205,10 +207,7 @@ export const endpointControlRoutes = [
       canceled: 0,
     }),
   }),
-  route({
-    method: 'POST',
-    path: '/app/:app/endpoint/:endpoint/send-example',
-    need: attempt,
+  route('POST /app/:app/endpoint/:endpoint/send-example', attempt, {
     id: 'v1.endpoint.send-example',
     summary: 'Send an example of an event type to an endpoint',
     description:
@@ -217,16 +216,147 @@ export const endpointControlRoutes = [
     answers: { 200: MessageOut },
     handle: async ({ endpoint, body: { eventType, exampleIndex = 0 }, request }, parts) => {
       const payload = Buffer.from(JSON.stringify(await exampleFor(parts, request.caller, eventType, exampleIndex)))
-      const { key, id } = await parts.publisher.publishToOne(endpoint, {
-        envelope: envelopeOf(eventType),
-        body: payload,
-      })
-      const head = { key, id, eventType, eventId: null, channels: null, tags: null, headers: null, deliverAt: null }
-      return messageBytes(head, payload)
+      const about = { eventType, eventId: null, channels: null }
+      const envelope = { ...about, contentType: 'application/json', delayMs: 0 }
+      const { key, id } = await parts.publisher.publishToOne(endpoint, { envelope, body: payload })
+      return messageBytes({ key, id, ...about }, payload)
     },
   }),
 ]
 
-function envelopeOf(eventType: string): Envelope {
-  return { eventType, eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
+/** A URL that is no endpoint yet, to send one example to. */
+const EndpointTrialIn = Type.Object(
+  {
+    url: Type.String({ minLength: 1, maxLength: 65_536, description: 'URL to send the example to.' }),
+    eventType: optional(nameText, `Event type of the example; \`${ping}\` by default.`),
+    secret: optional(
+      Type.String({ maxLength: 256 }),
+      'Secret to sign with, which the endpoint can be created with later; a random one by default.',
+    ),
+    auth: optional(AuthIn, 'Credentials of the request, as of an endpoint.'),
+    clientCertificate: optional(ClientCertificateIn, 'Certificate that the connection shows, as of an endpoint.'),
+  },
+  closed,
+)
+
+const EndpointTrialOut = Type.Object({
+  delivered: flag('Whether the receiver answered 2xx.'),
+  code: text('The outcome by name, such as `delivered`, `timeout` or `tls_failed`.'),
+  responseStatusCode: whole('0 when there was no answer'),
+  responseDurationMs: whole('Duration of the attempt.'),
+  response: text('Answer of the receiver, cut short.'),
+  error: nullable(text('Why it failed, as a sentence.')),
+})
+
+const names = Type.Object({
+  id: text('Header with the id of the message.'),
+  timestamp: text('Header with the time of the attempt; empty where the signature header has it.'),
+  signature: text('Header with the signatures.'),
+})
+
+const algorithms = ['hmac-sha256', 'ed25519'] as const
+
+const EndpointSignatureOut = Type.Object({
+  profile: text('Signature profile of the endpoint.'),
+  algorithm: Type.Enum([...algorithms], { description: 'Algorithm of the signatures, by the kind of the secret.' }),
+  headers: Type.Array(names, { description: 'Headers that carry the signature. Two sets carry the same values.' }),
+})
+
+const longestTrialMs = 10_000
+/** Trials under way at once, of one application and in all. */
+const trialsPerApplication = 2
+const trialsInAll = 16
+
+const trialRoutes = [
+  route('POST /app/:app/endpoint/test', attempt, {
+    id: 'v1.endpoint.test',
+    summary: 'Send an example to a URL before it becomes an endpoint',
+    description:
+      'Makes one attempt at once (limit 10 s, and 10 s more for an access token). Stores nothing. The URL must meet the same rules as that of an endpoint.',
+    body: EndpointTrialIn,
+    answers: { 200: EndpointTrialOut },
+    handle: async ({ app, body, request }, parts) => {
+      const { url, eventType = ping } = body
+      refuseIf([
+        ...parts.checkUrl(url).map((message) => ({ at: ['body', 'url'], message, type: 'url' })),
+        ...credentialProblems(body, parts.checkUrl),
+      ])
+      const auth = body.auth === undefined ? null : toAuth(body.auth)
+      const clientCertificate = body.clientCertificate === undefined ? null : toCertificates(body.clientCertificate)
+      refuseIf(completedProblems({ url, auth, clientCertificate }, undefined))
+      const secret = secretOf(body, parts)
+      const payload = Buffer.from(JSON.stringify(await exampleFor(parts, request.caller, eventType, 0)))
+      const message = { id: `msg_test${parts.randomText(23)}`, eventType, body: payload }
+      const signatureHeaders = app.settings.signatureHeaders ?? null
+      return toTrialOut(await tryOnce(parts, app, { url, secret, auth, clientCertificate, signatureHeaders, message }))
+    },
+  }),
+  route('GET /app/:app/endpoint/:endpoint/signature', view, {
+    id: 'v1.endpoint.get-signature',
+    summary: 'Get the names of the headers that carry the signature of an endpoint',
+    answers: { 200: EndpointSignatureOut },
+    handle: ({ app, endpoint }, { signatureHeaders }) => {
+      const profile = endpoint.flow.signature
+      const algorithm = endpoint.secrets[0]?.secret.startsWith('whsk_') ? algorithms[1] : algorithms[0]
+      return {
+        profile,
+        algorithm,
+        headers: [...headerNames(profile, app.settings.signatureHeaders ?? signatureHeaders)],
+      }
+    },
+  }),
+]
+
+/** Operations on an application's endpoint beyond its fields. */
+export const endpointControl = {
+  schemas: {
+    EndpointStats,
+    EndpointAttemptStats,
+    EventExampleIn,
+    EndpointTrialIn,
+    EndpointTrialOut,
+    EndpointSignatureOut,
+  },
+  routes: [...controlRoutes, ...trialRoutes],
+}
+
+function secretOf({ secret }: Static<typeof EndpointTrialIn>, { randomBytes }: Parts): string {
+  if (secret === undefined) return makeSecret(randomBytes)
+  const read = readSecret(secret, 'standard')
+  if (read === undefined) refuseIf([secretProblem('secret')])
+  return read as string
+}
+
+const underWay = new WeakMap<object, Map<number, number>>()
+
+/** Makes one attempt. A receiver that answers late keeps a slot of its application, and of no other. */
+async function tryOnce(parts: Parts, app: Application, trial: Omit<Trial, 'timeoutMs'>): Promise<Outcome> {
+  const counts = underWay.get(parts.store) ?? new Map<number, number>()
+  underWay.set(parts.store, counts)
+  const own = counts.get(app.key) ?? 0
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0)
+  if (own >= trialsPerApplication || all >= trialsInAll) {
+    throw new AppError('rate_limited', 'Other tests are under way; try again when they have ended.', [], {
+      retryAfterMs: 1000,
+    })
+  }
+  counts.set(app.key, own + 1)
+  try {
+    return await parts.tryOnce({ ...trial, timeoutMs: Math.min(parts.serverDefaults.timeoutMs, longestTrialMs) })
+  } finally {
+    const left = (counts.get(app.key) ?? 1) - 1
+    if (left === 0) counts.delete(app.key)
+    else counts.set(app.key, left)
+  }
+}
+
+function toTrialOut({ code, status, durationMs, response, error }: Outcome): Out<typeof EndpointTrialOut> {
+  return {
+    delivered: code === 'delivered',
+    code,
+    responseStatusCode: status,
+    responseDurationMs: Math.round(durationMs),
+    response: response === undefined ? '' : Buffer.from(response).toString('utf8'),
+    error: error ?? null,
+  }
 }

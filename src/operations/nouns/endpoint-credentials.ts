@@ -108,7 +108,7 @@ export function credentialProblems(
   return [...problems, { at: ['body', 'clientCertificate', read.field], message: read.message, type: 'certificate' }]
 }
 
-export interface CredentialsIn {
+interface CredentialsIn {
   readonly auth?: AuthIn | null
   readonly clientCertificate?: ClientCertificateIn | null
 }

@@ -3,7 +3,7 @@ import type { ObjectName } from '../../domain/endpoint-fields.ts'
 import type { CircuitPolicy, Coalesce, Shape } from '../../domain/flow.ts'
 import { defaultCircuitPolicy } from '../../domain/health.ts'
 import { defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../../domain/retry.ts'
-import { closed, described, innerPointerPattern, integer, nullable, pointerPattern } from '../fields.ts'
+import { closed, described, innerPointerPattern, integer, maybe, optional, pointerPattern } from '../fields.ts'
 import { AuthIn, ClientCertificateIn, toAuth, toCertificates } from './endpoint-credentials.ts'
 
 const day = 24 * 3_600_000
@@ -22,11 +22,10 @@ const RetryIn = Type.Object({
       Type.Object({
         kind: Type.Literal('exponential', { description: 'Form of the waits.' }),
         baseMs: described(integer(1, day), 'First wait.'),
-        factor: Type.Number({
-          minimum: 1,
-          maximum: 100,
-          description: 'How much longer each wait is than the one before.',
-        }),
+        factor: described(
+          Type.Number({ minimum: 1, maximum: 100 }),
+          'How much longer each wait is than the one before.',
+        ),
         capMs: described(
           integer(1, 7 * day),
           "Longest wait; only a Retry-After or the server's least wait may be longer.",
@@ -36,71 +35,54 @@ const RetryIn = Type.Object({
     ],
     { description: 'Waits between attempts: a list, or growing up to a cap.' },
   ),
-  jitter: Type.Optional(
-    Type.Enum([...jitters], {
-      description:
-        'Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest.',
-    }),
+  jitter: optional(
+    Type.Enum([...jitters]),
+    'Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest.',
   ),
-  maxAgeMs: Type.Optional(described(integer(1, 30 * day), 'No attempt begins after this time.')),
-  retryAfter: Type.Optional(
-    Type.Enum([...retryAfterRules], {
-      description:
-        'Wait after an answer with Retry-After: `receiver` (default) exactly that long, `later` until the later of it and the wait of this policy.',
-    }),
+  maxAgeMs: optional(integer(1, 30 * day), 'No attempt begins after this time.'),
+  retryAfter: optional(
+    Type.Enum([...retryAfterRules]),
+    'Wait after an answer with Retry-After: `receiver` (default) exactly that long, `later` until the later of it and the wait of this policy.',
   ),
 })
 
 /** The policy, without other fields that the caller may have sent. */
 function toRetryPolicy({ waits, jitter, maxAgeMs, retryAfter }: Static<typeof RetryIn>): RetryPolicy {
   return {
-    waits:
-      waits.kind === 'list'
-        ? { kind: 'list', ms: waits.ms }
-        : {
-            kind: 'exponential',
-            baseMs: waits.baseMs,
-            factor: waits.factor,
-            capMs: waits.capMs,
-            maxAttempts: waits.maxAttempts,
-          },
+    waits: toWaits(waits),
     jitter: jitter ?? defaultRetryPolicy.jitter,
     maxAgeMs: maxAgeMs ?? defaultRetryPolicy.maxAgeMs,
     retryAfter: retryAfter ?? 'receiver',
   }
 }
 
+function toWaits(waits: Static<typeof RetryIn>['waits']): RetryPolicy['waits'] {
+  if (waits.kind === 'list') return { kind: 'list', ms: waits.ms }
+  const { kind, baseMs, factor, capMs, maxAttempts } = waits
+  return { kind, baseMs, factor, capMs, maxAttempts }
+}
+
 /** When the circuit opens and how it closes again. Absent fields have their defaults. */
 const CircuitIn = Type.Object(
   {
-    failures: Type.Optional(
-      described(integer(1, 1_000_000), 'Opens after this many failed attempts in a row; 20 by default.'),
+    failures: optional(integer(1, 1_000_000), 'Opens after this many failed attempts in a row; 20 by default.'),
+    ratio: optional(
+      Type.Number({ minimum: 0.01, maximum: 1 }),
+      "Opens when this share of a window's attempts failed; 0.6 by default.",
     ),
-    ratio: Type.Optional(
-      Type.Number({
-        minimum: 0.01,
-        maximum: 1,
-        description: "Opens when this share of a window's attempts failed; 0.6 by default.",
-      }),
+    windowMs: optional(integer(1000, day), 'Length of that window; a minute by default.'),
+    minimum: optional(
+      integer(1, 1_000_000),
+      'Attempts that a window must have before its share counts; 50 by default.',
     ),
-    windowMs: Type.Optional(described(integer(1000, day), 'Length of that window; a minute by default.')),
-    minimum: Type.Optional(
-      described(integer(1, 1_000_000), 'Attempts that a window must have before its share counts; 50 by default.'),
+    openMs: optional(
+      integer(100, day),
+      'Time that the circuit stays open, doubled each time a probe fails; 10 seconds by default.',
     ),
-    openMs: Type.Optional(
-      described(
-        integer(100, day),
-        'Time that the circuit stays open, doubled each time a probe fails; 10 seconds by default.',
-      ),
-    ),
-    maxOpenMs: Type.Optional(
-      described(integer(100, day), 'Longest time that the circuit stays open; 10 minutes by default.'),
-    ),
-    rampMs: Type.Optional(
-      described(
-        integer(0, day),
-        'Time in which the rate returns to normal after the circuit closed; 30 seconds by default.',
-      ),
+    maxOpenMs: optional(integer(100, day), 'Longest time that the circuit stays open; 10 minutes by default.'),
+    rampMs: optional(
+      integer(0, day),
+      'Time in which the rate returns to normal after the circuit closed; 30 seconds by default.',
     ),
   },
   closed,
@@ -116,20 +98,13 @@ function toCircuitPolicy(input: 'off' | Static<typeof CircuitIn>): CircuitPolicy
 /** Deliveries of one event type with the same value at `key` become one. Shorter windows could take nothing in. */
 const CoalesceIn = Type.Object(
   {
-    windowMs: Type.Integer({
-      minimum: 2000,
-      maximum: day,
-      description: 'Time that the first delivery of a kind waits; each later one replaces it.',
-    }),
-    key: Type.Optional(
-      nullable(
-        Type.String({
-          maxLength: 512,
-          pattern: pointerPattern,
-          description:
-            'JSON pointer into the payload: deliveries with the same value there are one kind. Null: one kind for each event type.',
-        }),
-      ),
+    windowMs: described(
+      integer(2000, day),
+      'Time that the first delivery of a kind waits; each later one replaces it.',
+    ),
+    key: maybe(
+      Type.String({ maxLength: 512, pattern: pointerPattern }),
+      'JSON pointer into the payload: deliveries with the same value there are one kind. Null: one kind for each event type.',
     ),
   },
   closed,
@@ -147,15 +122,11 @@ const pointers = (description: string, minItems = 0) =>
 /** The fields of a payload that an endpoint gets. */
 const ShapeIn = Type.Object(
   {
-    keep: Type.Optional(
-      nullable(pointers('JSON pointers: only these fields. Null: all. A `*` stands for every element of an array', 1)),
-    ),
+    keep: maybe(pointers('JSON pointers: only these fields. Null: all. A `*` stands for every element of an array', 1)),
     drop: Type.Optional(pointers('JSON pointers: not these fields')),
-    rename: Type.Optional(
-      Type.Record(pointer, Type.String({ minLength: 1, maxLength: 256 }), {
-        maxProperties: shapedLimit,
-        description: 'New names of fields, by JSON pointer to the old ones',
-      }),
+    rename: optional(
+      Type.Record(pointer, Type.String({ minLength: 1, maxLength: 256 }), { maxProperties: shapedLimit }),
+      'New names of fields, by JSON pointer to the old ones',
     ),
     pseudonymize: Type.Optional(
       pointers("JSON pointers: fields to be replaced by a pseudonym made with the region's secret"),

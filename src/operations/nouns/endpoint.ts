@@ -48,11 +48,8 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
   }
 
   return [
-    route({
-      method: 'GET',
-      path,
+    route(`GET ${path}`, needs.view, {
       root,
-      need: needs.view,
       id: `${id}.list`,
       summary: `List the endpoints of ${whose}`,
       query: PageQuery,
@@ -71,11 +68,8 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
         return { ...page, data: page.data.map((each) => ({ ...each, state: stateOf.get(each.id) ?? 'active' })) }
       },
     }),
-    route({
-      method: 'POST',
-      path,
+    route(`POST ${path}`, needs.manage, {
       root,
-      need: needs.manage,
       id: `${id}.create`,
       summary: `Create an endpoint of ${whose}`,
       description:
@@ -95,21 +89,15 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
         return showEndpoint(parts, await parts.store.createEndpoint(app, made, atMost(app, parts)))
       },
     }),
-    route({
-      method: 'GET',
-      path: one,
+    route(`GET ${one}`, needs.view, {
       root,
-      need: needs.view,
       id: `${id}.get`,
       summary: 'Get an endpoint',
       answers: { 200: EndpointOut },
       handle: ({ endpoint }, parts) => showEndpoint(parts, endpoint),
     }),
-    route({
-      method: 'PUT',
-      path: one,
+    route(`PUT ${one}`, needs.manage, {
       root,
-      need: needs.manage,
       id: `${id}.update`,
       summary: 'Replace an endpoint, or create it',
       description: 'Absent fields return to their defaults; uid, headers, credentials, shape, region and secret stay.',
@@ -127,11 +115,8 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
         return new Reply(created ? 201 : 200, await showEndpoint(parts, made.endpoint))
       },
     }),
-    route({
-      method: 'PATCH',
-      path: one,
+    route(`PATCH ${one}`, needs.manage, {
       root,
-      need: needs.manage,
       id: `${id}.patch`,
       summary: 'Change some fields of an endpoint',
       description: 'Absent fields stay; null unsets.',
@@ -147,11 +132,8 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
         return showEndpoint(parts, found(changed, 'endpoint', params.endpoint))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: one,
+    route(`DELETE ${one}`, needs.manage, {
       root,
-      need: needs.manage,
       id: `${id}.delete`,
       summary: 'Delete an endpoint',
       description: 'Deliveries that have not ended are cancelled, and the uid is free again.',

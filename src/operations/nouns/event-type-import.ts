@@ -1,18 +1,18 @@
+import { once } from 'node:events'
 import { type Static, Type } from 'typebox'
+import { startThread } from '../../assets/assets.ts'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
+import type { Clock } from '../../domain/clock.ts'
 import { eventTypesOf, type JsonObject } from '../../domain/event-type.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/configuration.ts'
 import { admin } from '../access.ts'
-import { described, flag, maybe, namePattern, nullable, optional, text, texts } from '../fields.ts'
+import { described, flag, maybe, nameText, nullable, optional, text, texts } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import { type Out, route } from '../route.ts'
-import { compile, readJson, refuseIf } from '../validate.ts'
-import { readYaml } from '../yaml.ts'
+import { checkContents, compile, readJson, refuseIf } from '../validate.ts'
+import type { Parsed } from '../yaml-thread.ts'
 
-export const eventTypeName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
-
-const flagName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 export const description = Type.String({ maxLength: 65_536, description: 'Free text.' })
 
 /** The fields that creating, replacing and changing an event type have in common. */
@@ -26,18 +26,18 @@ export const fields = {
     }),
   ),
   featureFlags: maybe(
-    Type.Array(flagName, {
+    Type.Array(nameText, {
       maxItems: 100,
       uniqueItems: true,
       description: 'Feature flags: only portal tokens with one of them see the event type; null for all.',
     }),
   ),
-  featureFlag: maybe(flagName, "Svix's older field for the first of `featureFlags`."),
-  groupName: maybe(flagName, "Kept for Svix's clients."),
+  featureFlag: maybe(nameText, "Svix's older field for the first of `featureFlags`."),
+  groupName: maybe(nameText, "Kept for Svix's clients."),
 }
 
 export const EventTypeIn = Type.Object({
-  name: described(eventTypeName, 'Dotted name such as `video.trending`.'),
+  name: described(nameText, 'Dotted name such as `video.trending`.'),
   description,
   ...fields,
 })
@@ -109,10 +109,7 @@ function toImportedOut(eventType: NewEventType): Out<typeof EventTypeFromOpenApi
 export const eventTypeImport = {
   schemas: { EventTypeImportOpenApiIn, EventTypeImportOpenApiOut, EventTypeImportOpenApiOutData },
   routes: [
-    route({
-      method: 'POST',
-      path: '/event-type/import/openapi',
-      need: admin,
+    route('POST /event-type/import/openapi', admin, {
       id: 'v1.event-type.import-openapi',
       summary: 'Import event types from the webhooks of an OpenAPI document',
       body: EventTypeImportOpenApiIn,
@@ -128,4 +125,46 @@ export const eventTypeImport = {
       },
     }),
   ],
+}
+
+const lengthLimit = 1024 * 1024
+/** A document of the full length takes about two seconds, a hostile one far longer. */
+const timeLimitMs = 10_000
+const resourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
+
+/** The document before this one: the process parses one at a time, because a thread takes up to 256 MB. */
+let last: Promise<unknown> = Promise.resolve()
+
+/**
+ * Reads YAML 1.2 as the JSON that it stands for. Rejects with AppError, with the line, when the text is no YAML or stands
+ * for too much. A thread parses it, because the library cannot be interrupted: a hostile text takes seconds or any amount
+ * of memory, and then only the thread ends.
+ */
+export async function readYaml(text: string, at: readonly string[], clock: Clock): Promise<unknown> {
+  if (text.length > lengthLimit) {
+    throw new AppError('payload_too_large', `YAML must not be longer than ${lengthLimit} characters; send JSON.`)
+  }
+  const parsing = last.then(() => parseApart(text, clock))
+  last = parsing.catch(() => {})
+  const parsed = await parsing
+  if ('json' in parsed) return checkContents(JSON.parse(parsed.json))
+  throw new AppError('validation', 'Some fields are not valid.', [{ at, message: parsed.problem, type: 'yaml' }])
+}
+
+async function parseApart(text: string, clock: Clock): Promise<Parsed> {
+  const thread = startThread('operations/yaml-thread', { workerData: text, resourceLimits })
+  const late = Promise.withResolvers<[Parsed]>()
+  const cancel = clock.after(timeLimitMs, () =>
+    late.resolve([{ problem: `takes longer than ${timeLimitMs / 1000} s to parse; send JSON` }]),
+  )
+  try {
+    const [parsed] = (await Promise.race([once(thread, 'message'), late.promise])) as [Parsed]
+    return parsed
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
+    return { problem: 'takes too much memory to parse; send JSON' }
+  } finally {
+    cancel()
+    await thread.terminate()
+  }
 }

@@ -7,21 +7,13 @@ import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/configuration.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
-import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
+import { createdAt, flag, iso, listOf, nameText, nullable, optional, text, updatedAt } from '../fields.ts'
 import { jsonSchemaProblems } from '../json-schema.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
-import { fromItem, PageQuery, paginateBy, walk } from '../page.ts'
+import { fromItem, matches, PageQuery, paginateBy, searchFor, walk } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
-import { matches, searchFor } from '../search.ts'
 import { compile, refuseIf } from '../validate.ts'
-import {
-  description,
-  EventTypeFromOpenApi,
-  EventTypeIn,
-  eventTypeImport,
-  eventTypeName,
-  fields,
-} from './event-type-import.ts'
+import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeImport, fields } from './event-type-import.ts'
 
 /** Replaces an event type: a field that is absent goes back to its default. */
 const EventTypeUpdate = Type.Object({ description, ...fields })
@@ -48,7 +40,7 @@ const EventTypeOut = Type.Object({
   updatedAt,
 })
 
-const nameProblems = compile(Type.Object({ name: eventTypeName }), 'body')
+const nameProblems = compile(Type.Object({ name: nameText }), 'body')
 
 function toNewEventType(name: string, input: Static<typeof EventTypeUpdate>): NewEventType {
   return {
@@ -115,10 +107,7 @@ export const eventTypes = {
     ...eventTypeImport.schemas,
   },
   routes: [
-    route({
-      method: 'GET',
-      path: '/event-type',
-      need: viewShared,
+    route('GET /event-type', viewShared, {
       id: 'v1.event-type.list',
       summary: 'List event types',
       description: 'By name. Schemas come only with `with_content`.',
@@ -161,10 +150,7 @@ export const eventTypes = {
         )
       },
     }),
-    route({
-      method: 'POST',
-      path: '/event-type',
-      need: admin,
+    route('POST /event-type', admin, {
       id: 'v1.event-type.create',
       summary: 'Create an event type',
       description: 'An archived event type of the same name is restored.',
@@ -175,10 +161,7 @@ export const eventTypes = {
         return toEventTypeOut(await store.createEventType(toNewEventType(body.name, body)))
       },
     }),
-    route({
-      method: 'GET',
-      path: '/event-type/:name',
-      need: viewShared,
+    route('GET /event-type/:name', viewShared, {
       id: 'v1.event-type.get',
       summary: 'Get an event type',
       answers: { 200: EventTypeOut },
@@ -188,10 +171,7 @@ export const eventTypes = {
         return toEventTypeOut(eventType)
       },
     }),
-    route({
-      method: 'PUT',
-      path: '/event-type/:name',
-      need: admin,
+    route('PUT /event-type/:name', admin, {
       id: 'v1.event-type.update',
       summary: 'Replace an event type, or create it',
       body: EventTypeUpdate,
@@ -203,10 +183,7 @@ export const eventTypes = {
         return new Reply(created ? 201 : 200, toEventTypeOut(eventType))
       },
     }),
-    route({
-      method: 'PATCH',
-      path: '/event-type/:name',
-      need: admin,
+    route('PATCH /event-type/:name', admin, {
       id: 'v1.event-type.patch',
       summary: 'Change some fields of an event type',
       description: 'Absent fields stay; null unsets.',
@@ -218,10 +195,7 @@ export const eventTypes = {
         return toEventTypeOut(found(await store.updateEventType(name, toEventTypeChange(body)), 'event type', name))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/event-type/:name',
-      need: admin,
+    route('DELETE /event-type/:name', admin, {
       id: 'v1.event-type.delete',
       summary: 'Archive an event type, or delete it',
       description: 'With `expunge` it is deleted; without, it is hidden until it is created again.',

@@ -4,6 +4,7 @@ import { type ListedWorker, StoreTrouble } from '../../store/store.ts'
 import { read } from '../access.ts'
 import { flag, Instant, instant, iso, isoOrNull, nullable, optional, text, whole } from '../fields.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
+import { WaitingTotals } from './why.ts'
 
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Status of this part.' }) })
 
@@ -100,10 +101,7 @@ export const health = {
   description: 'Whether the server and its store answer.',
   schemas: { HealthOut, LeaderOut, WorkerOut, WorkersOut, SettingOut, SettingsOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/health',
-      need: 'open',
+    route('GET /health', 'open', {
       id: 'v1.health.get',
       summary: 'Check whether the server is ready: its store takes writes',
       description: 'Readiness. 503 with the same body when the store refuses writes; `database.detail` says why.',
@@ -117,10 +115,7 @@ export const health = {
         }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/leader',
-      need: read,
+    route('GET /leader', read, {
       id: 'v1.leader.get',
       summary: 'Get the process that runs schedules, retention and sweeps',
       description: 'Null between the end of one leader and the next.',
@@ -132,10 +127,7 @@ export const health = {
         return { leader: { description, epoch, since: iso(clock.now() - sinceMs) } }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/worker',
-      need: read,
+    route('GET /worker', read, {
       id: 'v1.worker.list',
       summary: 'List the workers',
       description: 'Processes that deliver: those that are alive, and with `ended` those of the last week.',
@@ -147,20 +139,14 @@ export const health = {
         return { data: shown.map((worker) => toWorkerOut(worker, now)), asOf: iso(now) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/setting',
-      need: read,
+    route('GET /setting', read, {
       id: 'v1.setting.list',
       summary: 'List the settings of the server with their origins',
       description: 'Read-only: settings change with a restart. Secrets are masked.',
       answers: { 200: SettingsOut },
       handle: (_call, { settings }) => ({ data: settings() }),
     }),
-    route({
-      method: 'GET',
-      path: '/health/ping',
-      need: 'open',
+    route('GET /health/ping', 'open', {
       id: 'v1.health.ping',
       summary: 'Check whether the server answers',
       description: 'Liveness. It does not ask the store.',
@@ -174,14 +160,53 @@ export const reference = {
   tag: 'Reference',
   description: 'This document.',
   routes: [
-    route({
-      method: 'GET',
-      path: '/openapi.json',
-      need: 'open',
+    route('GET /openapi.json', 'open', {
       id: 'v1.openapi.get',
       summary: 'Get this reference as an OpenAPI 3.1 document',
       answers: { 200: Type.Object({}, { additionalProperties: true }) },
       handle: (_call, { reference }) => reference(),
+    }),
+  ],
+} satisfies Noun
+
+const FindingOut = Type.Object({
+  code: text('The rule, such as `circuit_open`; docs/doctor.md lists all.'),
+  severity: Type.Enum(['warning', 'critical'], {
+    description: '`critical`: deliveries stand still or may be lost.',
+  }),
+  sentence: text('The finding as a sentence or two.'),
+  evidence: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String(), Type.Boolean(), Type.Null()]), {
+    description: 'Its figures by name. Names of durations end in `Ms`, and rates are per second.',
+  }),
+  command: text('The command that helps, or the one that shows more.'),
+  app: nullable(text('Uid or id of the application; null for a finding about the whole system.')),
+  endpoint: nullable(text('Uid or id of the endpoint.')),
+})
+
+const DoctorOut = Type.Object({
+  status: Type.Enum(['healthy', 'warning', 'critical'], { description: 'The highest severity of the findings.' }),
+  summary: text('Summary in one or two sentences.'),
+  findings: Type.Array(FindingOut, { description: 'The critical ones first.' }),
+  more: whole('Findings that were left out: of each code the first five are named.'),
+  waiting: nullable(WaitingTotals),
+  asOf: Instant,
+})
+
+export const doctor = {
+  tag: 'Doctor',
+  description: 'Findings about the whole system, with figures and the command that helps.',
+  schemas: { FindingOut, DoctorOut },
+  routes: [
+    route('GET /doctor', read, {
+      id: 'v1.doctor.get',
+      summary: 'Examine the whole system',
+      description:
+        'Looks at the store, the workers and the endpoints that are worst off. 200 with any findings; `waiting` is null when the store is down. Requests that come at the same time share one examination.',
+      answers: { 200: DoctorOut },
+      handle: async (_call, { doctor }) => {
+        const { at, ...found } = await doctor.examine()
+        return { ...found, asOf: iso(at) }
+      },
     }),
   ],
 } satisfies Noun

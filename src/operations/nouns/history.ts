@@ -20,11 +20,10 @@ import { Turns } from '../../domain/turns.ts'
 import type { HistoryPlace, HistoryRange, ReadHistory } from '../../store/history.ts'
 import type { Store } from '../../store/store.ts'
 import { type Caller, viewShared } from '../access.ts'
-import { described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
-import { dateTime, readInstants } from '../instant.ts'
-import { isRef, lookUp } from '../lookup.ts'
+import { dateTime, described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
+import { appKeyOf, isRef } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { refuseIf } from '../validate.ts'
+import { readInstants, refuseIf } from '../validate.ts'
 
 const dayMs = 24 * hourMs
 const ranges = { '15m': hourMs / 4, '1h': hourMs, '24h': dayMs, '7d': 7 * dayMs, '90d': 90 * dayMs } as const
@@ -130,10 +129,7 @@ export const history: Noun = {
   description: 'Counts and durations over time, for charts.',
   schemas: { HistoryOut, SparklinesOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/history',
-      need: viewShared,
+    route('GET /history', viewShared, {
       id: 'v1.history.get',
       summary: 'Get the history of the server, an application or an endpoint',
       description: `Up to ${pointsLimit} points. Minutes are kept for two days, hours for \`historyRetention\`. Without \`app\` and \`endpoint\` it is the whole server's, which takes an API key that is not bound to one application. The counts of the last seconds may be missing. Quantiles are at most 5 % off.`,
@@ -146,10 +142,7 @@ export const history: Noun = {
           return toHistoryOut(await readSeries(store, clock, scope, stepsAtLeast))
         }),
     }),
-    route({
-      method: 'GET',
-      path: '/history/sparkline',
-      need: viewShared,
+    route('GET /history/sparkline', viewShared, {
       id: 'v1.history.sparklines',
       summary: 'Get the successes and failures of several endpoints by the hour',
       description: 'For lists. Endpoints that do not exist are left out.',
@@ -157,22 +150,13 @@ export const history: Noun = {
       answers: { 200: SparklinesOut },
       handle: ({ query, request: { caller } }, { store, clock, histories }) =>
         histories.do(caller?.id ?? '', async () => {
-          const app = await appOf(store, caller, query.app)
+          const app = await appKeyOf(store, caller, query.app)
           const endpoints = await endpointsOf({ store, clock }, app, query.endpoint)
           const steps = latestSteps(sparkRanges[query.range ?? '24h'], clock.now(), hourMs)
           return readSparklines(store, clock, endpoints, steps)
         }),
     }),
   ],
-}
-
-/** The key of the application that a caller names, or is bound to; null for all. Another one's looks like an unknown one. */
-async function appOf(store: Store, caller: Caller | null, ref: string | undefined): Promise<number | null> {
-  const own = caller?.app ?? null
-  if (own === null && ref === undefined) return null
-  if (own !== null && ref !== undefined && ref !== own.id && ref !== own.uid) throw noSuch('application', ref)
-  const app = await lookUp('application', own?.id ?? (ref as string), (name) => store.findApplication(name))
-  return app.key
 }
 
 async function scopeOf(sources: Sources, caller: Caller | null, query: Static<typeof HistoryQuery>): Promise<number> {
@@ -183,7 +167,7 @@ async function scopeOf(sources: Sources, caller: Caller | null, query: Static<ty
       'The history of the whole server takes a key for all applications; name `app`.',
     )
   }
-  const app = await appOf(sources.store, caller, query.app)
+  const app = await appKeyOf(sources.store, caller, query.app)
   const { endpoint: ref } = query
   if (ref === undefined) return app as number
   const [endpoint] = await endpointsOf(sources, app, [ref])

@@ -9,14 +9,14 @@ import { admin } from '../access.ts'
 import {
   createdAt,
   described,
+  id,
   idOf,
   iso,
-  Labels,
   listOf,
-  Metadata,
   maybe,
+  metadata,
+  metadataIn,
   nullable,
-  optional,
   text,
   uid,
   uidOut,
@@ -29,8 +29,8 @@ import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { AppPortalAccessIn, AppPortalAccessOut, letIn } from './authentication.ts'
 import { ingestEndpoints } from './endpoints.ts'
-import { type Listed, listAll, rotateToken, showSource, showWithApps, tokenOf } from './source.ts'
-import { graceSeconds, sourceProblems } from './source-schema.ts'
+import { rotateToken, tokenOf } from './source.ts'
+import { graceSeconds, type Listed, listAll, showSource, showWithApps, sourceProblems } from './source-schema.ts'
 
 /** How a type of Svix is verified here: its provider, and the settings where the provider is a general one. */
 interface IngestType {
@@ -79,7 +79,7 @@ const about = {
   config: 'Secret of the sender, and the verify token of Meta.',
 }
 
-export const IngestSourceIn = Type.Object({
+const IngestSourceIn = Type.Object({
   name: described(Type.String({ minLength: 1, maxLength: 256 }), 'Display name.'),
   uid: Type.Optional(uid('src')),
   type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
@@ -90,13 +90,13 @@ export const IngestSourceIn = Type.Object({
     }),
     about.config,
   ),
-  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata: metadataIn,
   appId: maybe(text('Application that the source belongs to, by id or uid; by default one is made for it.')),
 })
 type IngestSourceIn = Static<typeof IngestSourceIn>
 
-export const IngestSourceOut = Type.Object({
-  id: described(idOf('src'), 'Unique id, assigned by the server.'),
+const IngestSourceOut = Type.Object({
+  id: described(idOf('src'), id),
   uid: uidOut,
   name: text('Display name.'),
   type: text(about.type),
@@ -105,11 +105,11 @@ export const IngestSourceOut = Type.Object({
   appId: text('Id of the application whose endpoints get the events.'),
   createdAt,
   updatedAt,
-  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata,
 })
 
-export const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })
-export const IngestSourceConsumerPortalAccessIn = Type.Object({
+const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })
+const IngestSourceConsumerPortalAccessIn = Type.Object({
   expiry: AppPortalAccessIn.properties.expiry,
   readOnly: AppPortalAccessIn.properties.readOnly,
 })
@@ -122,11 +122,8 @@ export const ingest = {
   description: "Sources in the shapes of Svix's SDKs (`svix.ingest`).",
   schemas: { IngestSourceIn, IngestSourceOut, RotateTokenOut, IngestSourceConsumerPortalAccessIn },
   routes: [
-    route({
-      method: 'GET',
+    route('GET /source', admin, {
       root,
-      path: '/source',
-      need: admin,
       id: 'v1.ingest.source.list',
       summary: 'List the sources of all applications',
       query: PageQuery,
@@ -136,11 +133,8 @@ export const ingest = {
         return { ...page, data: data.map(ingestOut) }
       },
     }),
-    route({
-      method: 'POST',
+    route('POST /source', admin, {
       root,
-      path: '/source',
-      need: admin,
       id: 'v1.ingest.source.create',
       summary: 'Create a source',
       description: 'Without `appId`, an application is made for the source and deleted with it.',
@@ -149,21 +143,15 @@ export const ingest = {
       answersSecret: true,
       handle: async ({ body, request }, parts) => toIngestOut(parts, request, await create(parts, body)),
     }),
-    route({
-      method: 'GET',
+    route(`GET ${one}`, admin, {
       root,
-      path: one,
-      need: admin,
       id: 'v1.ingest.source.get',
       summary: 'Get a source',
       answers: { 200: IngestSourceOut },
       handle: ({ source, request }, parts) => toIngestOut(parts, request, source),
     }),
-    route({
-      method: 'PUT',
+    route(`PUT ${one}`, admin, {
       root,
-      path: one,
-      need: admin,
       id: 'v1.ingest.source.update',
       summary: 'Replace a source, or create it',
       description: 'Absent fields return to their defaults; `uid` and the application stay.',
@@ -183,11 +171,8 @@ export const ingest = {
         return toIngestOut(parts, request, found(changed, 'source', source.id))
       },
     }),
-    route({
-      method: 'DELETE',
+    route(`DELETE ${one}`, admin, {
       root,
-      path: one,
-      need: admin,
       id: 'v1.ingest.source.delete',
       summary: 'Delete a source, and the application that was made for it',
       answers: { 204: null },
@@ -196,11 +181,8 @@ export const ingest = {
         else await store.deleteSource(app, key)
       },
     }),
-    route({
-      method: 'POST',
+    route(`POST ${one}/token/rotate`, admin, {
       root,
-      path: `${one}/token/rotate`,
-      need: admin,
       id: 'v1.ingest.source.rotate-token',
       summary: 'Give a source a new URL',
       description: 'The old URL works for two more days.',
@@ -211,11 +193,8 @@ export const ingest = {
         return { ingestUrl: url ?? '' }
       },
     }),
-    route({
-      method: 'POST',
+    route(`POST ${one}/dashboard`, admin, {
       root,
-      path: `${one}/dashboard`,
-      need: admin,
       id: 'v1.ingest.dashboard',
       summary: 'Make a link to the portal of the application of a source',
       body: IngestSourceConsumerPortalAccessIn,

@@ -116,37 +116,26 @@ export const LaneOut = Type.Object({
 /** The delivery of an ordered lane that a command is for; the first in the queue by default. */
 const HeadIn = Type.Object({
   messageId: maybe(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description:
-        'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
-    }),
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
   ),
 })
 
-export const HeadOut = Type.Object({
+const HeadOut = Type.Object({
   endpointId,
   messageId: nullable(text('Null when the message no longer exists.')),
   order: Type.Enum(['retry', 'skip'], { description: 'The command.' }),
 })
 
 export function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
-  const { now, owner } = lane
+  const { now, owner, throttleRate, throttlePeriodSeconds, burst, rateFrom, burstFrom } = lane
   return {
     endpointId: endpoint.id,
     state: endpointState(endpoint, lane),
     disabled: endpoint.disabled,
     disabledReason: endpoint.disabledReason,
     paused: endpoint.paused,
-    owner:
-      owner === null
-        ? null
-        : {
-            worker: owner.worker,
-            description: owner.description,
-            leaseUntil: iso(owner.leaseUntil),
-          },
+    owner: owner && { worker: owner.worker, description: owner.description, leaseUntil: iso(owner.leaseUntil) },
     ...toHealthOut(endpoint, lane),
     region: lane.region,
     workersAlive: lane.workersAlive,
@@ -157,16 +146,9 @@ export function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneO
     dueAt: isoOrNull(lane.dueAt),
     heldUntil: future(lane.holdUntil, now),
     rateLimitedUntil: owner === null ? isoOrNull(paceUntil(endpoint, lane)) : null,
-    bucketFullAt: lane.throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
+    bucketFullAt: throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
     nextTimedAt: isoOrNull(lane.nextTimedAt),
-    limits: {
-      throttleRate: lane.throttleRate,
-      throttlePeriodSeconds: lane.throttlePeriodSeconds,
-      burst: lane.burst,
-      concurrency: endpoint.concurrency,
-      rateFrom: lane.rateFrom,
-      burstFrom: lane.burstFrom,
-    },
+    limits: { throttleRate, throttlePeriodSeconds, burst, concurrency: endpoint.concurrency, rateFrom, burstFrom },
     asOf: iso(now),
   }
 }
@@ -215,10 +197,7 @@ function future(at: number, now: number): string | null {
 
 /** Commands the worker that owns the lane to retry or skip the delivery that blocks the others. */
 function headRoute(command: FrontCommand, summary: string, description: string) {
-  return route({
-    method: 'POST',
-    path: `/app/:app/endpoint/:endpoint/lane/head/${command}`,
-    need: manage,
+  return route(`POST /app/:app/endpoint/:endpoint/lane/head/${command}`, manage, {
     id: `v1.lane.${command}-head`,
     summary,
     description,
@@ -254,10 +233,7 @@ export const lanes = {
   description: "The state of an endpoint's queue, and why a message has not been delivered yet.",
   schemas: { LaneOut, HeadIn, HeadOut, ...why.schemas },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/endpoint/:endpoint/lane',
-      need: view,
+    route('GET /app/:app/endpoint/:endpoint/lane', view, {
       id: 'v1.lane.get',
       summary: "Get the state of an endpoint's lane",
       answers: { 200: LaneOut },

@@ -3,13 +3,13 @@ import { AppError } from '../../domain/app-error.ts'
 import { outcomeCodes } from '../../domain/outcome.ts'
 import { type Need, viewShared } from '../access.ts'
 import { fixedCaller } from '../auth.ts'
-import { endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
-import type { LiveOut, Overview } from '../live.ts'
-import type { NamedAttempt } from '../live-attempts.ts'
-import { lookUp } from '../lookup.ts'
+import { appId, endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
+import type { Overview } from '../live.ts'
+import type { NamedAttempt } from '../live-stream.ts'
+import { appKeyOf, lookUp } from '../lookup.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
-import { BackgroundTaskOut, toTaskOut } from './background-task.ts'
-import { LaneOut, toLaneOut } from './lane.ts'
+import { BackgroundTaskOut } from './background-task.ts'
+import { LaneOut } from './lane.ts'
 
 const perSecond = (what: string) => Type.Number({ description: `${what} per second, over the last ten seconds.` })
 
@@ -63,7 +63,7 @@ const LiveOverviewOut = Type.Object({
 const LiveAttemptOut = Type.Object({
   id: text('Id of the attempt.'),
   timestamp: Type.String({ format: 'date-time', description: 'Start of the attempt.' }),
-  appId: text('Id of the application.'),
+  appId,
   endpointId,
   endpointUid: uidOut,
   msgId,
@@ -76,7 +76,8 @@ const LiveAttemptOut = Type.Object({
   responseDurationMs: whole('Duration in milliseconds.'),
 })
 
-function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
+/** An overview as the API writes it. */
+export function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
   const { waiting, lanes, workers } = figures
   const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > figures.now)
   const sum = (figure: (worker: (typeof alive)[number]) => number) =>
@@ -108,30 +109,13 @@ function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof 
   }
 }
 
-function toAttemptOut(attempt: NamedAttempt): Out<typeof LiveAttemptOut> {
-  return {
-    id: attempt.id,
-    timestamp: iso(attempt.at),
-    appId: attempt.appId,
-    endpointId: attempt.endpointId,
-    endpointUid: attempt.endpointUid,
-    msgId: attempt.msgId,
-    eventType: attempt.eventType,
-    attempt: attempt.n,
-    outcome: attempt.outcome,
-    code: attempt.code,
-    error: attempt.error,
-    responseStatusCode: attempt.status,
-    responseDurationMs: Math.round(attempt.durationMs),
-  }
-}
-
-/** The figures of the live stream as the API writes them. */
-export const liveOut: LiveOut = {
-  overview: toOverviewOut,
-  attempt: toAttemptOut,
-  lane: toLaneOut,
-  task: toTaskOut,
+/** An attempt of the stream as the API writes it. */
+export function toLiveAttemptOut(named: NamedAttempt): Out<typeof LiveAttemptOut> {
+  const { id, at, appId, endpointId, endpointUid, msgId, eventType, n, outcome, code, error, status, durationMs } =
+    named
+  const names = { appId, endpointId, endpointUid, msgId, eventType }
+  const result = { outcome, code, error, responseStatusCode: status, responseDurationMs: Math.round(durationMs) }
+  return { id, timestamp: iso(at), ...names, attempt: n, ...result }
 }
 
 const LiveQuery = Type.Object({
@@ -152,10 +136,7 @@ export const live: Noun = {
   description: 'Live stream of figures, attempts, lanes and tasks.',
   schemas: { LiveOverviewOut, LiveAttemptOut, LiveEventOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/live',
-      need,
+    route('GET /live', need, {
       id: 'v1.live.follow',
       summary: 'Follow what happens, as server-sent events',
       description:
@@ -168,8 +149,8 @@ export const live: Noun = {
         if (name !== undefined && ref === undefined && caller.app === null) {
           throw new AppError('invalid_request', 'An endpoint needs its application: give app, too.')
         }
-        const app = name === undefined ? undefined : await appOf(ref ?? caller.app?.id ?? '', caller.app?.id)
-        const find = (each: string) => store.findEndpoint(app?.key ?? -1, each)
+        const app = name === undefined ? null : await appKeyOf(store, caller, ref)
+        const find = (each: string) => store.findEndpoint(app ?? -1, each)
         const endpoint = name === undefined ? null : await lookUp('endpoint', name, find)
         const lastEventId = request.headers['last-event-id']
         const { method, headers, host, address } = request
@@ -182,12 +163,6 @@ export const live: Noun = {
           recheck,
         })
         return new Reply(200, stream, { 'x-accel-buffering': 'no' })
-
-        /** Another application gets the same answer as an unknown one. */
-        async function appOf(each: string, own: string | undefined) {
-          const found = await lookUp('application', each, store.findApplication)
-          return own === undefined || found.id === own ? found : lookUp('application', each, async () => undefined)
-        }
       },
     }),
   ],

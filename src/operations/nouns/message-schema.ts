@@ -1,21 +1,25 @@
 import { isUtf8 } from 'node:buffer'
 import { type Static, Type } from 'typebox'
-import { type EpochMs, instantPattern } from '../../domain/clock.ts'
-import type { Message, MessageFilter } from '../../domain/delivery.ts'
+import type { Message, MessageFilter, MessageSummary } from '../../domain/delivery.ts'
 import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { inQuery, listInQuery } from '../field-schema.ts'
+import type { Store } from '../../store/store.ts'
 import {
+  dateTime,
   described,
   flag,
   Headers,
+  headersMeaning,
   id,
+  inQuery,
   instant,
   integer,
   iso,
+  listInQuery,
   listOf,
   maybe,
   namePattern,
+  nameText,
   nullable,
   optional,
   text,
@@ -26,14 +30,11 @@ import { ApplicationIn } from './application-schema.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
 
-export const Channels = Type.Array(channel, { minItems: 1, maxItems: 5 })
+const Channels = Type.Array(channel, { minItems: 1, maxItems: 5 })
 const Tags = Type.Array(channel, { minItems: 1, maxItems: 10 })
-export const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 /** An eventId has no dot, so that it can be signed. */
 const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
 
-const Rfc3339 = Type.String({ pattern: instantPattern })
-const EndpointRef = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 const ownKey = Type.String({ minLength: 1, maxLength: 256 })
 
 /** Descriptions of the fields that requests and answers share. */
@@ -50,24 +51,21 @@ const about = {
     'The one endpoint that gets the message, by id or uid, even if its event types, channels and filter do not match. A paused or disabled endpoint gets it later, as usual.',
   orderingKey: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
 }
-const headers = maybe(
-  Headers,
-  'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-)
+const headers = maybe(Headers, headersMeaning)
 
 /** A publish without its payload, which stays bytes. */
 export const EnvelopeIn = Type.Object({
-  eventType: described(EventType, about.eventType),
+  eventType: described(nameText, about.eventType),
   eventId: maybe(EventId, about.eventId),
   channels: maybe(Channels, about.channels),
   tags: maybe(Tags, about.tags),
-  deliverAt: maybe(Rfc3339, about.deliverAt),
-  expiresAt: maybe(Rfc3339, about.expiresAt),
+  deliverAt: maybe(dateTime, about.deliverAt),
+  expiresAt: maybe(dateTime, about.expiresAt),
   expiresInSeconds: maybe(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
   headers,
   dedupeKey: maybe(ownKey, about.dedupeKey),
   orderingKey: maybe(ownKey, about.orderingKey),
-  endpoint: maybe(EndpointRef, about.endpoint),
+  endpoint: maybe(nameText, about.endpoint),
   payloadRetentionPeriod: maybe(integer(5, 90), 'Days until the payload is erased, if earlier than the message.'),
   payloadRetentionHours: maybe(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.'),
 })
@@ -100,23 +98,23 @@ export type ContentQuery = Static<typeof ContentQuery>
 
 /** The envelope of a raw publish, as a query. */
 export const RawQuery = Type.Object({
-  event_type: described(EventType, about.eventType),
+  event_type: described(nameText, about.eventType),
   event_id: optional(EventId, about.eventId),
   channels: Type.Optional(listInQuery(about.channels)),
   tags: Type.Optional(listInQuery(about.tags)),
-  deliver_at: optional(Rfc3339, about.deliverAt),
-  expires_at: optional(Rfc3339, about.expiresAt),
+  deliver_at: optional(dateTime, about.deliverAt),
+  expires_at: optional(dateTime, about.expiresAt),
   expires_in_seconds: optional(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
   dedupe_key: optional(ownKey, about.dedupeKey),
   ordering_key: optional(ownKey, about.orderingKey),
-  endpoint: optional(EndpointRef, about.endpoint),
+  endpoint: optional(nameText, about.endpoint),
   with_content: optional(Type.Boolean(), 'Whether the answer includes the payload, in base64; false by default.'),
 })
 export type RawQuery = Static<typeof RawQuery>
 
 /** Asks whether a message would reach an endpoint. */
 export const MessagePrecheckIn = Type.Object({
-  eventType: described(EventType, about.eventType),
+  eventType: described(nameText, about.eventType),
   channels: maybe(Channels, about.channels),
   payload: Type.Optional(
     Type.Object(
@@ -217,9 +215,7 @@ export function toMessageFilter(query: {
 
 /** Which messages' contents to erase. */
 export const BulkExpungeContentsIn = Type.Object({
-  ids: Type.Optional(
-    Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100, description: 'Messages, each by id or eventId.' }),
-  ),
+  ids: optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), 'Messages, each by id or eventId.'),
 })
 export type BulkExpungeContentsIn = Static<typeof BulkExpungeContentsIn>
 
@@ -228,18 +224,15 @@ export const BulkExpungeContentsOut = Type.Object({
   results: Type.Record(Type.String(), Type.Enum(['expunged', 'not-found'])),
 })
 
-export interface MessageSummary extends Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> {
-  readonly tags?: readonly string[] | null
-  readonly deliverAt?: EpochMs | null
-  readonly expiresAt?: EpochMs | null
-  readonly orderingKey?: string | null
-}
+/** The fields of a message that an answer shows, apart from its payload. */
+type ShownMessage = Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> &
+  Partial<Pick<Message, 'tags' | 'deliverAt' | 'expiresAt' | 'orderingKey'>>
 
 /**
  * A message as callers see it, as bytes: the payload is the producer's own, which no serialiser may touch. All else but the
  * ordering key is ASCII by its pattern and needs no escaping.
  */
-export function messageBytes(message: MessageSummary, payload: Uint8Array): Buffer {
+export function messageBytes(message: ShownMessage, payload: Uint8Array): Buffer {
   const {
     key,
     id,
@@ -298,3 +291,25 @@ const openBrace = 0x7b
 
 /** Replaces a payload that the caller did not ask for. */
 export const noPayload = Buffer.from('{}')
+
+const expired = Buffer.from('{"expired":true}')
+
+/** A message's payload as callers see it; one whose bytes are gone says so, as Svix does. */
+export function payloadOf(
+  message: Pick<MessageSummary, 'contentType' | 'expunged'>,
+  body: Uint8Array | undefined,
+): Uint8Array {
+  return message.expunged || body === undefined ? expired : shownPayload(body, message.contentType)
+}
+
+/** Messages as callers see them, in the order given; the bodies are read only when asked for. */
+export async function messagesAsBytes(
+  store: Store,
+  summaries: readonly MessageSummary[],
+  withContent: boolean,
+): Promise<Buffer[]> {
+  if (!withContent) return summaries.map((summary) => messageBytes(summary, noPayload))
+  const outgoing = await store.loadMessages([...new Set(summaries.map((summary) => summary.key))])
+  const bodies = new Map(outgoing.map(({ key, body }) => [key, body]))
+  return summaries.map((summary) => messageBytes(summary, payloadOf(summary, bodies.get(summary.key))))
+}

@@ -10,19 +10,17 @@ import { withFields } from '../../json/exact.ts'
 import type { Once } from '../../store/publishing.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, publish, view } from '../access.ts'
+import { hasKey, onceOf, queryOf, replayed } from '../check.ts'
 import { listOf } from '../fields.ts'
-import { hasKey, onceOf, queryOf, replayed } from '../idempotency.ts'
-import { keyRangeOf, readTimes } from '../instant.ts'
 import { isRef } from '../lookup.ts'
-import { writePage } from '../page.ts'
-import { messagesAsBytes, payloadOf } from '../payload.ts'
+import { keyRangeOf, readTimes, writePage } from '../page.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
 import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { type ApplicationIn, toNewApplication } from './application-schema.ts'
 import { statusesOfEach } from './attempt-list.ts'
 import { fail as failed, isWaiting, type Status, success } from './attempt-schema.ts'
-import { TaskStartedOut, toStartedOut } from './background-task.ts'
+import { startTask, TaskStartedOut } from './background-task.ts'
 import {
   BulkExpungeContentsIn,
   BulkExpungeContentsOut,
@@ -35,7 +33,9 @@ import {
   MessagePrecheckIn,
   MessagePrecheckOut,
   messageBytes,
+  messagesAsBytes,
   noPayload,
+  payloadOf,
   RawQuery,
   shownPayload,
   toMessageFilter,
@@ -55,10 +55,7 @@ export const messages = {
   },
   routes: [
     // The hot path: the body comes as bytes, and its payload stays so all the way to the receiver.
-    route({
-      method: 'POST',
-      path: '/app/:app/msg',
-      need: publish,
+    route('POST /app/:app/msg', publish, {
       id: 'v1.message.create',
       summary: 'Publish a message',
       description:
@@ -79,10 +76,7 @@ export const messages = {
         return answered(accepted, shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/batch',
-      need: publish,
+    route('POST /app/:app/msg/batch', publish, {
       id: 'v1.message.create-batch',
       summary: 'Publish several messages, all or none',
       query: ContentQuery,
@@ -105,10 +99,7 @@ export const messages = {
         return answered(accepted[0], list(bodies))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/raw',
-      need: publish,
+    route('POST /app/:app/msg/raw', publish, {
       id: 'v1.message.create-raw',
       summary: 'Publish any bytes, to be delivered with their content type',
       query: RawQuery,
@@ -129,10 +120,7 @@ export const messages = {
         return answered(accepted, shown(message, accepted, payload))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/precheck/active',
-      need: publish,
+    route('POST /app/:app/msg/precheck/active', publish, {
       id: 'v1.message.precheck',
       summary: 'Check whether a message would reach an endpoint',
       body: MessagePrecheckIn,
@@ -143,10 +131,7 @@ export const messages = {
         return { active: await publisher.reaches(app, eventType, channels, payload) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/msg',
-      need: view,
+    route('GET /app/:app/msg', view, {
       id: 'v1.message.list',
       summary: 'List messages',
       description:
@@ -187,10 +172,7 @@ export const messages = {
         )
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/msg/:message',
-      need: view,
+    route('GET /app/:app/msg/:message', view, {
       id: 'v1.message.get',
       summary: 'Get a message by its id or eventId',
       query: ContentQuery,
@@ -198,10 +180,7 @@ export const messages = {
       handle: ({ message, query: { with_content: withContent = true } }) =>
         messageBytes(message, withContent ? payloadOf(message, message.body) : noPayload),
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/bulk-expunge',
-      need: admin,
+    route('POST /app/:app/msg/bulk-expunge', admin, {
       id: 'v1.message.bulk-expunge-content',
       summary: 'Erase the content of several messages',
       body: BulkExpungeContentsIn,
@@ -216,25 +195,18 @@ export const messages = {
         return { results: Object.fromEntries(results) }
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/expunge-all-contents',
-      need: admin,
+    route('POST /app/:app/msg/expunge-all-contents', admin, {
       id: 'v1.message.expunge-all-contents',
       summary: 'Erase the content of all messages of an application',
       description: 'All messages accepted before this request, in the background.',
       answers: { 202: TaskStartedOut },
-      handle: async ({ app }, { store, clock }) => {
+      handle: ({ app }, { store, clock }) => {
         const input = { since: 0, until: clock.now() + keySkewMs }
         const work = { type: 'application.purge_content', input } as const
-        const data = { scanned: 0, messagesPurged: 0 }
-        return toStartedOut(await store.createTask({ app: app.key, work, data }))
+        return startTask(store, app.key, work, { scanned: 0, messagesPurged: 0 })
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/app/:app/msg/:message/content',
-      need: admin,
+    route('DELETE /app/:app/msg/:message/content', admin, {
       id: 'v1.message.expunge-content',
       summary: 'Erase the content of a message',
       description: 'The message, its time and its attempts stay. Deliveries that have not been sent are cancelled.',

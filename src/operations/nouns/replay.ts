@@ -1,24 +1,16 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
-import type { Clock, EpochMs } from '../../domain/clock.ts'
+import type { Clock } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { keySkewMs } from '../../domain/ids.ts'
-import type { ReplayFilter, Span, TaskWork } from '../../domain/task.ts'
+import type { ReplayFilter, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt } from '../access.ts'
-import { described, integer, maybe } from '../fields.ts'
-import { dateTime, readInstants, toleranceMs } from '../instant.ts'
+import { dateTime, described, integer, maybe } from '../fields.ts'
 import { type Noun, route } from '../route.ts'
-import { refuseIf } from '../validate.ts'
+import { refuseIf, toleranceMs } from '../validate.ts'
 import { success } from './attempt-schema.ts'
-import { TaskStartedOut, toStartedOut } from './background-task.ts'
-
-/** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */
-export const perSecond = maybe(
-  integer(1, 100_000),
-  'Largest number of deliveries queued per second; unlimited by default.',
-)
+import { perSecond, readSpan, startTask, TaskStartedOut } from './background-task.ts'
 
 /** Messages accepted from `since` on, before `until`. */
 const ReplayIn = Type.Object({
@@ -45,14 +37,6 @@ const BulkReplayIn = Type.Object({
   ),
 })
 
-/** The time a request means, up to now without `until`. Throws AppError when it is empty. */
-export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
-  const { since = 0, until = now + keySkewMs } = readInstants('body', { since: input.since, until: input.until })
-  const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
-  refuseIf(since >= until ? [problem] : [])
-  return { since: Math.max(0, since), until }
-}
-
 const recoverMs = 14 * 24 * 60 * 60 * 1000
 const tooOld = {
   at: ['body', 'since'],
@@ -70,8 +54,8 @@ function toReplayFilter(input: Static<typeof BulkReplayIn>): ReplayFilter {
   return { eventTypes, channel, tag, outcome, statusClass }
 }
 
-async function start(store: Store, { app }: Endpoint, work: TaskWork) {
-  return toStartedOut(await store.createTask({ app, work, data: { scanned: 0, replayed: 0 } }))
+function start(store: Store, { app }: Endpoint, work: TaskWork) {
+  return startTask(store, app, work, { scanned: 0, replayed: 0 })
 }
 
 function whyErased({ eraseReason }: Message): string {
@@ -86,10 +70,7 @@ export const replays = {
     'Sending messages again: after all others, at the pace of the endpoint. Larger replays are background tasks.',
   schemas: { ReplayIn, BulkReplayIn },
   routes: [
-    route({
-      method: 'POST',
-      path: '/app/:app/msg/:message/endpoint/:endpoint/resend',
-      need: attempt,
+    route('POST /app/:app/msg/:message/endpoint/:endpoint/resend', attempt, {
       id: 'v1.message-attempt.resend',
       summary: 'Send a message to an endpoint again',
       answers: { 202: Type.Object({}) },
@@ -99,10 +80,7 @@ export const replays = {
         return {}
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/endpoint/:endpoint/recover',
-      need: attempt,
+    route('POST /app/:app/endpoint/:endpoint/recover', attempt, {
       id: 'v1.endpoint.recover',
       summary: 'Send the failed messages of an endpoint again',
       description: 'Messages of the last 14 days. Replay dead letters to send older ones again.',
@@ -114,10 +92,7 @@ export const replays = {
         return start(store, endpoint, { type: 'endpoint.recover', input })
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/endpoint/:endpoint/replay-missing',
-      need: attempt,
+    route('POST /app/:app/endpoint/:endpoint/replay-missing', attempt, {
       id: 'v1.endpoint.replay-missing',
       summary: "Send messages that match the endpoint's filters and that it never received",
       body: ReplayIn,
@@ -125,10 +100,7 @@ export const replays = {
       handle: ({ endpoint, body }, { store, clock }) =>
         start(store, endpoint, { type: 'endpoint.replay', input: toInput(endpoint, body, clock) }),
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/endpoint/:endpoint/bulk-replay',
-      need: attempt,
+    route('POST /app/:app/endpoint/:endpoint/bulk-replay', attempt, {
       id: 'v1.endpoint.bulk-replay',
       summary: 'Send messages that match a filter again',
       body: BulkReplayIn,

@@ -16,6 +16,7 @@ import type { NewSchedule } from '../../store/schedules.ts'
 import { isSensitiveHeader } from '../../wire/headers.ts'
 import { headerProblems } from '../endpoint-problems.ts'
 import {
+  appId,
   createdAt,
   described,
   distinct,
@@ -27,7 +28,8 @@ import {
   integer,
   iso,
   Labels,
-  Metadata,
+  metadata,
+  metadataIn,
   metadataProblems,
   msgId,
   nullable,
@@ -45,7 +47,7 @@ import { EnvelopeIn, MessageOut, Payload, shownPayload } from './message-schema.
 
 /** Future runs that are shown of one schedule, and of each in a list, by default. */
 const nextShown = 5
-const nextListed = 1
+export const nextListed = 1
 
 const payload = Type.Object(
   {},
@@ -84,7 +86,7 @@ const fields = {
   missed: Type.Optional(missed),
   missedLimit: optional(integer(1, 100), about.missedLimit),
   paused: optional(Type.Boolean(), 'Whether the schedule is paused.'),
-  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata: metadataIn,
 }
 
 export const ScheduleIn = Type.Object({ ...fields, payload: Type.Optional(payload) })
@@ -97,7 +99,6 @@ export type SchedulePatchFields = Omit<Static<typeof SchedulePatch>, 'payload'>
 export const ScheduleQuery = Type.Object({
   next_runs: optional(integer(0, 10), 'Number of future runs to show; 5 by default, 1 in a list.'),
 })
-export type ScheduleQuery = Static<typeof ScheduleQuery>
 export const ScheduleListQuery = Type.Object({ ...PageQuery.properties, ...ScheduleQuery.properties })
 
 const ScheduleRunOut = Type.Object({
@@ -127,7 +128,7 @@ export const ScheduleOut = Type.Object({
   missed,
   missedLimit: whole(about.missedLimit),
   paused: flag('Whether the schedule is paused.'),
-  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  metadata,
   failures: whole('Tries in a row that failed; it is tried again until it succeeds'),
   nextRuns: Type.Array(Instant, { description: 'Next runs; none while the schedule is paused.' }),
   lastRuns: Type.Array(ScheduleRunOut, { description: 'The last twenty, the newest first' }),
@@ -139,7 +140,7 @@ export const ScheduleOut = Type.Object({
 /** A schedule without its message, among those of all applications. */
 export const ScheduleSummaryOut = Type.Object({
   id: described(idOf('sch'), id),
-  appId: text('Id of the application.'),
+  appId,
   appUid: uidOut,
   ...Type.Pick(ScheduleOut, [
     'uid',
@@ -250,7 +251,7 @@ export function toScheduleChange(input: SchedulePatchFields, payload: Uint8Array
 }
 
 /** A schedule as callers see it, as bytes: the payload is the caller's own. */
-export function scheduleBytes(schedule: Schedule, now: EpochMs, count: number): Buffer {
+export function scheduleBytes(schedule: Schedule, now: EpochMs, count = nextShown): Buffer {
   const { key: _key, app: _app, body, reachedAt: _reached, nextAt: _next, revision: _revision, ...rest } = schedule
   const { damaged: _damaged, ...shown } = rest
   const ticks = schedule.paused ? [] : knownTicks(schedule, now, count)
@@ -286,14 +287,6 @@ export function previewRuns({ cron, timezone = 'UTC' }: Static<typeof SchedulePr
     timingProblems({ cron, timezone }, now).map((problem) => ({ ...problem, at: ['query', ...problem.at.slice(1)] })),
   )
   return nextTicks({ cron, timezone }, now, 10)
-}
-
-export function shownOf({ next_runs: asked }: ScheduleQuery): number {
-  return asked ?? nextShown
-}
-
-export function listedOf({ next_runs: asked }: ScheduleQuery): number {
-  return asked ?? nextListed
 }
 
 function toRunOut({ at, ranAt, state, trigger, message, error, count }: ScheduleRun) {

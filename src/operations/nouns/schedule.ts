@@ -9,8 +9,8 @@ import { paginate, writePage } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
-  listedOf,
   newProblems,
+  nextListed,
   previewRuns,
   ScheduleIn,
   ScheduleListQuery,
@@ -23,7 +23,6 @@ import {
   ScheduleSummaryOut,
   scheduleBytes,
   scheduleProblems,
-  shownOf,
   toNewSchedule,
   toScheduleChange,
   toScheduleReplacement,
@@ -33,10 +32,7 @@ import {
 const one = '/app/:app/schedule/:schedule' as const
 
 function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string) {
-  return route({
-    method: 'POST',
-    path: `${one}/${name}`,
-    need: admin,
+  return route(`POST ${one}/${name}`, admin, {
     id: `v1.schedule.${name}`,
     summary,
     ...(description && { description }),
@@ -44,7 +40,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
     answers: { 200: ScheduleOut },
     handle: async ({ schedule: { app, key, id }, query }, { store, clock }) => {
       const changed: Schedule = found(await store.updateSchedule(app, key, { paused }), 'schedule', id)
-      return scheduleBytes(changed, clock.now(), shownOf(query))
+      return scheduleBytes(changed, clock.now(), query.next_runs)
     },
   })
 }
@@ -54,16 +50,13 @@ export const schedules = {
   description: 'A message that is repeated by a cron expression in a time zone.',
   schemas: { ScheduleIn, SchedulePatch, ScheduleOut, ScheduleSummaryOut, SchedulePreviewOut, ScheduleRanOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/schedule',
-      need: read,
+    route('GET /app/:app/schedule', read, {
       id: 'v1.schedule.list',
       summary: 'List schedules',
       query: ScheduleListQuery,
       answers: { 200: listOf(ScheduleOut) },
       handle: ({ app, query }, { store, clock }) => {
-        const [now, count] = [clock.now(), listedOf(query)]
+        const [now, count] = [clock.now(), query.next_runs ?? nextListed]
         return writePage(
           clock,
           query,
@@ -88,10 +81,7 @@ export const schedules = {
         )
       },
     }),
-    route({
-      method: 'GET',
-      path: '/schedule',
-      need: read,
+    route('GET /schedule', read, {
       id: 'v1.schedule.list-all',
       summary: 'List the schedules of all applications',
       description: 'Without their messages.',
@@ -99,7 +89,7 @@ export const schedules = {
       answers: { 200: listOf(ScheduleSummaryOut) },
       handle: async ({ query }, { store, clock }) => {
         const owners = new Map<string, number>()
-        const [now, count] = [clock.now(), listedOf(query)]
+        const [now, count] = [clock.now(), query.next_runs ?? nextListed]
         const toOut = (schedule: Schedule) => {
           owners.set(schedule.id, schedule.app)
           return toScheduleSummary(schedule, now, count)
@@ -113,10 +103,7 @@ export const schedules = {
         return { ...page, data }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/schedule/preview',
-      need: read,
+    route('GET /schedule/preview', read, {
       id: 'v1.schedule.preview',
       summary: 'List the next runs of a cron expression',
       description: 'Checks a draft. A wrong expression is refused with the reason.',
@@ -124,10 +111,7 @@ export const schedules = {
       answers: { 200: SchedulePreviewOut },
       handle: ({ query }, { clock }) => ({ nextRuns: previewRuns(query, clock.now()).map(iso) }),
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/schedule',
-      need: admin,
+    route('POST /app/:app/schedule', admin, {
       id: 'v1.schedule.create',
       summary: 'Create a schedule: a message repeated by a cron expression',
       description:
@@ -139,23 +123,17 @@ export const schedules = {
       handle: async ({ app, query, body: { head, payload } }, { store, clock, limits }) => {
         refuseIf(newProblems(head, payload, clock.now()))
         const created = await store.createSchedule(app.key, toNewSchedule(head, payload), limits.maxSchedulesPerApp)
-        return scheduleBytes(created, clock.now(), shownOf(query))
+        return scheduleBytes(created, clock.now(), query.next_runs)
       },
     }),
-    route({
-      method: 'GET',
-      path: one,
-      need: read,
+    route(`GET ${one}`, read, {
       id: 'v1.schedule.get',
       summary: 'Get a schedule, when it ran and when it will',
       query: ScheduleQuery,
       answers: { 200: ScheduleOut },
-      handle: ({ schedule, query }, { clock }) => scheduleBytes(schedule, clock.now(), shownOf(query)),
+      handle: ({ schedule, query }, { clock }) => scheduleBytes(schedule, clock.now(), query.next_runs),
     }),
-    route({
-      method: 'PUT',
-      path: one,
-      need: admin,
+    route(`PUT ${one}`, admin, {
       id: 'v1.schedule.update',
       summary: 'Replace a schedule, or create it',
       description: 'Absent fields return to their defaults; `uid` and `paused` stay. A new timing starts from now.',
@@ -171,17 +149,14 @@ export const schedules = {
         refuseIf(newProblems(head, payload, clock.now()))
         const replacement = toScheduleReplacement(head, payload)
         const replaced = schedule && (await store.updateSchedule(app.key, schedule.key, replacement))
-        if (replaced) return scheduleBytes(replaced, clock.now(), shownOf(query))
+        if (replaced) return scheduleBytes(replaced, clock.now(), query.next_runs)
         if (!isName) throw noSuch('schedule', ref)
         const named = toNewSchedule({ ...head, uid: head.uid ?? ref }, payload)
         const created = await store.createSchedule(app.key, named, limits.maxSchedulesPerApp)
-        return new Reply(201, scheduleBytes(created, clock.now(), shownOf(query)))
+        return new Reply(201, scheduleBytes(created, clock.now(), query.next_runs))
       },
     }),
-    route({
-      method: 'PATCH',
-      path: one,
-      need: admin,
+    route(`PATCH ${one}`, admin, {
       id: 'v1.schedule.patch',
       summary: 'Change some fields of a schedule',
       description:
@@ -195,13 +170,10 @@ export const schedules = {
         refuseIf(scheduleProblems(head, payload, { cron, timezone }, clock.now()))
         const change = toScheduleChange(head, payload)
         const changed = await store.updateSchedule(schedule.app, schedule.key, change)
-        return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), shownOf(query))
+        return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), query.next_runs)
       },
     }),
-    route({
-      method: 'DELETE',
-      path: one,
-      need: admin,
+    route(`DELETE ${one}`, admin, {
       id: 'v1.schedule.delete',
       summary: 'Delete a schedule',
       description: 'Messages that it published stay.',
@@ -217,10 +189,7 @@ export const schedules = {
       'Resume a schedule',
       'The schedule continues with the next run. Runs during the pause are not made up for.',
     ),
-    route({
-      method: 'POST',
-      path: `${one}/run`,
-      need: admin,
+    route(`POST ${one}/run`, admin, {
       id: 'v1.schedule.run',
       summary: 'Publish the message of a schedule now',
       description: 'A paused schedule publishes, too. The time of the next run does not change.',

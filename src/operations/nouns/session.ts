@@ -2,13 +2,12 @@ import { Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { WebSession, WebSessionOwner } from '../../store/access.ts'
 import { admin, type Caller, makeLink, mayCall, ownAccess, signIn as signInNeed } from '../access.ts'
-import { fixedCaller } from '../auth.ts'
-import { forgeryToken, kindOf, sessionCookie, sessionToken } from '../browser-session.ts'
+import { fixedCaller, hashApiKey, linkLifetimeMs, makeSignInLink, makeToken } from '../auth.ts'
+import { forgeryToken, kindOf, refuseForeignOrigin, sessionCookie, sessionToken } from '../browser-session.ts'
 import { createdAt, flag, id, instant, iso, isoOrNull, listOf, nullable, text } from '../fields.ts'
 import { PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { type Noun, type Out, Reply, route } from '../route.ts'
-import { linkLifetimeMs, makeSignInLink, ownerOf, signIn } from '../sign-in.ts'
+import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
 import { AccessOut, toAccessOut } from './authentication.ts'
 
 const kind = Type.Enum(['dashboard', 'portal'], { description: '`portal` for a session of an application token.' })
@@ -48,19 +47,10 @@ const SignInLinkOut = Type.Object({
 })
 
 function toWebSessionOut(session: WebSession, current: WebSession | undefined): Out<typeof WebSessionOut> {
-  return {
-    id: session.id,
-    kind: session.kind,
-    keyId: session.ownerId,
-    name: session.ownerName,
-    appId: session.appId,
-    userAgent: session.userAgent,
-    address: session.address,
-    createdAt: iso(session.createdAt),
-    expiresAt: iso(session.expiresAt),
-    lastUsedAt: isoOrNull(session.lastUsedAt),
-    current: session.id === current?.id,
-  }
+  const { id, kind, ownerId, ownerName, appId, userAgent, address, createdAt, expiresAt, lastUsedAt } = session
+  const names = { id, kind, keyId: ownerId, name: ownerName, appId, userAgent, address }
+  const times = { createdAt: iso(createdAt), expiresAt: iso(expiresAt), lastUsedAt: isoOrNull(lastUsedAt) }
+  return { ...names, ...times, current: id === current?.id }
 }
 
 function toSessionOut(
@@ -89,10 +79,7 @@ export const sessions = {
   description: 'Sessions of browsers: a cookie in place of a key.',
   schemas: { SessionOut, CurrentSessionOut, WebSessionOut, SignInLinkOut },
   routes: [
-    route({
-      method: 'POST',
-      path: '/session',
-      need: signInNeed,
+    route('POST /session', signInNeed, {
       id: 'v1.session.create',
       summary: 'Sign in: start a session for the key, portal token or sign-in link in the header',
       description:
@@ -106,10 +93,7 @@ export const sessions = {
         return new Reply(201, toSessionOut(caller, session, token), { 'set-cookie': cookie })
       },
     }),
-    route({
-      method: 'GET',
-      path: '/session',
-      need: 'open',
+    route('GET /session', 'open', {
       id: 'v1.session.get',
       summary: 'Get the session of this request, and what it may do',
       answers: { 200: CurrentSessionOut },
@@ -123,10 +107,7 @@ export const sessions = {
         return new Reply(200, { session: null }, token === undefined ? {} : { 'set-cookie': cookie })
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/session',
-      need: ownAccess,
+    route('DELETE /session', ownAccess, {
       id: 'v1.session.delete',
       summary: 'Sign out: end the session of this request',
       answers: { 204: null },
@@ -140,10 +121,7 @@ export const sessions = {
         return new Reply(204, undefined, { 'set-cookie': sessionCookie(request, session.kind, publicUrl, undefined) })
       },
     }),
-    route({
-      method: 'GET',
-      path: '/auth/session',
-      need: ownAccess,
+    route('GET /auth/session', ownAccess, {
       id: 'v1.session.list',
       summary: 'List sessions',
       description: 'An admin sees all sessions; any other caller those of its own key or token.',
@@ -156,10 +134,7 @@ export const sessions = {
         return paginate('sess', query, 'descending', read, (each) => toWebSessionOut(each, caller?.session))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: '/auth/session/:session',
-      need: ownAccess,
+    route('DELETE /auth/session/:session', ownAccess, {
       id: 'v1.session.end',
       summary: 'End a session',
       answers: { 204: null },
@@ -169,10 +144,7 @@ export const sessions = {
         parts.auth.forget()
       },
     }),
-    route({
-      method: 'POST',
-      path: '/auth/session/end-all',
-      need: ownAccess,
+    route('POST /auth/session/end-all', ownAccess, {
       id: 'v1.session.end-all',
       summary: 'End all sessions that the caller sees in the list, except its own',
       answers: { 204: null },
@@ -182,10 +154,7 @@ export const sessions = {
         parts.auth.forget()
       },
     }),
-    route({
-      method: 'POST',
-      path: '/auth/sign-in-link',
-      need: makeLink,
+    route('POST /auth/sign-in-link', makeLink, {
       id: 'v1.session.sign-in-link',
       summary: 'Make a link that signs in once with the key of this request',
       description: 'The link works for ten minutes. Its session may do what the key may do.',
@@ -203,3 +172,52 @@ export const sessions = {
     }),
   ],
 } satisfies Noun
+
+const longestUserAgent = 256
+
+/**
+ * Starts a session for the key, token or link of the request, whose cookie holds the token. A session that the browser had
+ * before ends.
+ */
+async function signIn(request: Incoming, caller: Caller, parts: Parts) {
+  const { store, clock, auth, publicUrl, limits, randomText } = parts
+  refuseForeignOrigin(request, publicUrl)
+  if (caller.session !== undefined) {
+    throw new AppError('insufficient_access', 'A session cannot start another. Sign in with a key, token or link.')
+  }
+  const owner = ownerOf(caller, parts)
+  if (caller.signInLink !== undefined && !(await store.useSignInLink(caller.signInLink))) {
+    throw new AppError('authentication_failed', 'The sign-in link was used before. Make a new one: sluice dashboard.')
+  }
+  const before = sessionToken(request, publicUrl, 'appToken' in owner ? 'portal' : 'dashboard')
+  const old = before === undefined ? undefined : await store.findWebSession(hashApiKey(before))
+  if (old !== undefined) await store.endWebSession(old.session.id, null)
+  // A fresh token each time: a token from before the sign-in is worth nothing after it.
+  const token = makeToken('websess', randomText)
+  const leftMs = caller.expiresAt == null ? Number.POSITIVE_INFINITY : caller.expiresAt - clock.now()
+  const lifetimeMs = Math.max(1000, Math.min(limits.sessionLifetime, leftMs))
+  const session = await store.createWebSession({
+    hash: hashApiKey(token),
+    owner,
+    expiresInMs: lifetimeMs,
+    userAgent: visible(request.headers['user-agent']),
+    address: request.address ?? null,
+  })
+  auth.forget()
+  return { session, token, lifetimeMs }
+}
+
+/** The key or token that a caller's sessions belong to. */
+function ownerOf(caller: Caller, { adminKey }: Pick<Parts, 'adminKey'>): WebSessionOwner {
+  if (caller.capabilities !== undefined) return { appToken: caller.key }
+  if (caller.id !== fixedCaller.id) return { apiKey: caller.key }
+  if (adminKey === null)
+    throw new AppError('insufficient_access', 'A session belongs to a key, and this call has none.')
+  return { adminHash: hashApiKey(adminKey) }
+}
+
+/** A header as a list may show it. */
+function visible(text: string | undefined): string | null {
+  const shown = text?.replace(/[^\x20-\x7e]/g, '').slice(0, longestUserAgent)
+  return shown === undefined || shown === '' ? null : shown
+}

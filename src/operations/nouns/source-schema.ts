@@ -2,11 +2,15 @@ import { type Static, Type } from 'typebox'
 import { apiRoot } from '../../domain/api.ts'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
+import type { SimpleForm } from '../../domain/field.ts'
 import { type ArrivalSample, type ArrivalSums, noArrivals, type Source } from '../../domain/source.ts'
 import type { Judgement } from '../../sources/arrival.ts'
+import type { Provider } from '../../sources/provider.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../../sources/providers.ts'
 import { completed, settingsProblems } from '../../sources/settings.ts'
+import { read } from '../access.ts'
 import {
+  appId,
   createdAt,
   described,
   flag,
@@ -16,24 +20,28 @@ import {
   isoOrNull,
   Labels,
   MaybeInstant,
-  Metadata,
+  maybe,
+  metadata,
+  metadataIn,
   metadataProblems,
   nullable,
   optional,
+  schemaOf,
   text,
   uid,
   uidOut,
   updatedAt,
   whole,
 } from '../fields.ts'
-import type { Out } from '../route.ts'
+import { type PageQuery, paginate } from '../page.ts'
+import type { Parts } from '../parts.ts'
+import { type Incoming, type Noun, type Out, route } from '../route.ts'
 
 const about = {
   name: 'Display name; the title of the provider by default.',
   provider: `Sender of the webhooks, as \`GET ${apiRoot}/source-provider\` lists them.`,
   settings: 'Settings of the provider by name. Null and absent settings have the default of the provider.',
   disabled: 'Whether arrivals are answered 404, as if there were no such source.',
-  metadata: 'Your own labels, up to 4096 bytes as JSON.',
 }
 
 const fields = {
@@ -41,15 +49,13 @@ const fields = {
   name: optional(Type.String({ minLength: 1, maxLength: 256 }), about.name),
   settings: optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 }), about.settings),
   disabled: optional(Type.Boolean(), about.disabled),
-  metadata: optional(Metadata, about.metadata),
+  metadata: metadataIn,
 }
 
 export const SourceIn = Type.Object({
   provider: Type.Enum([...providerNames], { description: about.provider }),
   ...fields,
-  secret: Type.Optional(
-    nullable(text('Secret that the provider signs with. Where you choose it, Sluice makes one by default.')),
-  ),
+  secret: maybe(text('Secret that the provider signs with. Where you choose it, Sluice makes one by default.')),
 })
 export type SourceIn = Static<typeof SourceIn>
 
@@ -91,7 +97,7 @@ export const SourceOut = Type.Object({
   ),
   disabled: flag(about.disabled),
   damaged: flag('Whether its stored secrets do not open, so that arrivals are answered 503.'),
-  metadata: described(Labels, about.metadata),
+  metadata,
   arrivals: ArrivalsOut,
   createdAt,
   updatedAt,
@@ -106,7 +112,7 @@ export const SourceCreatedOut = Type.Object({
 /** A source among those of all applications. */
 export const SourceSummaryOut = Type.Object({
   ...SourceOut.properties,
-  appId: text('Id of the application.'),
+  appId,
   appUid: uidOut,
 })
 
@@ -150,7 +156,7 @@ export const ArrivalSamplesOut = Type.Object({
 })
 
 /** How a caller sees a source. */
-export interface SourceView {
+interface SourceView {
   /** The URL of this server for senders. */
   readonly base: string
   /** Whether the caller may see the token. */
@@ -158,7 +164,7 @@ export interface SourceView {
   readonly now: EpochMs
 }
 
-export function toSourceOut(source: Source, sums: ArrivalSums | undefined, view: SourceView): Out<typeof SourceOut> {
+function toSourceOut(source: Source, sums: ArrivalSums | undefined, view: SourceView): Out<typeof SourceOut> {
   const { id, uid, name, provider, disabled, metadata, secrets, tokens } = source
   const { base, showsToken, now } = view
   const [token] = tokens
@@ -216,3 +222,142 @@ export function sourceProblems(
 ): FieldError[] {
   return [...settingsProblems(provider, settings, secrets), ...metadataProblems(metadata)]
 }
+
+/** The URL of this server for senders. */
+export function baseOf(
+  { publicUrl }: Pick<Parts, 'publicUrl'>,
+  { protocol, host }: Pick<Incoming, 'protocol' | 'host'>,
+): string {
+  return publicUrl?.replace(/\/$/, '') ?? `${protocol}://${host}`
+}
+
+/** A page of the sources of an application, or of all with null: its iterators, and the sources. */
+export async function pageOfSources({ store }: Parts, app: number | null, query: PageQuery) {
+  const sources: Source[] = []
+  const keep = (source: Source) => {
+    sources.push(source)
+    return { id: source.id }
+  }
+  const page = await paginate('src', query, 'descending', (asked) => store.listSources(app, asked), keep)
+  return { page, sources }
+}
+
+/** Sources as a caller sees them. */
+export async function showAll(
+  parts: Parts,
+  request: Incoming,
+  list: readonly Source[],
+): Promise<Out<typeof SourceOut>[]> {
+  const sums = await parts.store.arrivalSums(list.map(({ key }) => key))
+  const { caller } = request
+  const view = {
+    base: baseOf(parts, request),
+    showsToken: caller?.scopes.has('admin') === true,
+    now: parts.clock.now(),
+  }
+  return list.map((source) => toSourceOut(source, sums.get(source.key), view))
+}
+
+/** A source, and how a caller sees it. */
+export interface Listed {
+  readonly source: Source
+  readonly shown: Out<typeof SourceSummaryOut>
+}
+
+/** A page of the sources of all applications. The number of its queries does not depend on its length. */
+export async function listAll(parts: Parts, request: Incoming, query: PageQuery) {
+  const { page, sources } = await pageOfSources(parts, null, query)
+  return { ...page, data: await showWithApps(parts, request, sources) }
+}
+
+/** Sources with their applications, without those whose application was deleted meanwhile. */
+export async function showWithApps(parts: Parts, request: Incoming, list: readonly Source[]): Promise<Listed[]> {
+  const apps = await parts.store.applicationRefs([...new Set(list.map(({ app }) => app))])
+  const shown = await showAll(parts, request, list)
+  return list.flatMap((source, i) => {
+    const [app, out] = [apps.get(source.app), shown[i]]
+    return app === undefined || out === undefined ? [] : [{ source, shown: { ...out, appId: app.id, appUid: app.uid } }]
+  })
+}
+
+/** A source as a caller sees it. */
+export async function showSource(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof SourceOut>> {
+  const [shown] = await showAll(parts, request, [source])
+  return shown as Out<typeof SourceOut>
+}
+
+const list = (description: string) => Type.Array(Type.String(), { description })
+
+const SecretNeedOut = Type.Object({
+  name: text("The provider's name for it."),
+  origin: Type.Enum(['given', 'chosen'], {
+    description: '`given` by the provider; `chosen` by you, so that Sluice makes one when you give none.',
+  }),
+  required: flag('Whether a source needs one.'),
+  minLength: whole('Characters that it has at least.'),
+})
+
+export const SourceProviderOut = Type.Object({
+  name: Type.Enum(providerNames, { description: 'Name that sources refer to.' }),
+  title: text('Display name.'),
+  description: text('How requests are verified, in Markdown.'),
+  steps: list('Where the URL and the secret go at the provider, step by step, in Markdown.'),
+  reference: nullable(text('Page of the provider about it.')),
+  secret: nullable(SecretNeedOut),
+  settings: Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema of the settings of a source.' }),
+  defaults: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'Values of settings that a source does not set.',
+  }),
+  sensitive: list('Settings that are secrets: they are never shown again.'),
+})
+
+const SourceProvidersOut = Type.Object({
+  data: Type.Array(SourceProviderOut, { description: 'All providers; well-known senders first.' }),
+})
+
+function toProviderOut(name: ProviderName): Out<typeof SourceProviderOut> {
+  const { title, description, steps, reference, secret, settings } = providers[name]
+  const entries = Object.entries(settings)
+  return {
+    name,
+    title,
+    description,
+    steps: [...steps],
+    reference: reference ?? null,
+    secret:
+      secret === undefined
+        ? null
+        : { name: secret.name, origin: secret.origin, required: secret.required, minLength: secret.least },
+    settings: settingsSchema(settings),
+    defaults: Object.fromEntries(entries.map(([key, { fallback }]) => [key, fallback])),
+    sensitive: entries.flatMap(([key, { sensitive }]) => (sensitive === true ? [key] : [])),
+  }
+}
+
+/** The JSON Schema of a provider's settings. A source is checked by `settingsProblems`, which knows more. */
+function settingsSchema(settings: Provider['settings']): Record<string, unknown> {
+  const entries = Object.entries(settings)
+  return {
+    type: 'object',
+    required: entries.flatMap(([key, { required }]) => (required === true ? [key] : [])),
+    properties: Object.fromEntries(
+      entries.map(([key, { kind, description }]) => [key, { ...schemaOf(kind as SimpleForm), description }]),
+    ),
+    additionalProperties: false,
+  }
+}
+
+export const sourceProviders = {
+  tag: 'Source provider',
+  description: 'A sender of webhooks that sources can verify.',
+  schemas: { SourceProviderOut, SourceProvidersOut },
+  routes: [
+    route('GET /source-provider', read, {
+      id: 'v1.source-provider.list',
+      summary: 'List the providers of sources',
+      description: 'Each with its settings, its secret, and the steps that set it up.',
+      answers: { 200: SourceProvidersOut },
+      handle: () => ({ data: providerNames.map(toProviderOut) }),
+    }),
+  ],
+} satisfies Noun

@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import { makeSourceToken, type Source } from '../../domain/source.ts'
 import { isProviderName, type ProviderName, providers } from '../../sources/providers.ts'
@@ -6,16 +6,20 @@ import { missingSecret } from '../../sources/settings.ts'
 import type { ChangedFields } from '../../store/sources.ts'
 import { olderSecretsLimit, rotated } from '../../wire/secret.ts'
 import { admin, read } from '../access.ts'
+import { arrivalBytesLimit } from '../arrivals.ts'
 import { integer, listOf, maybe, nullable, text } from '../fields.ts'
 import { found } from '../lookup.ts'
-import { PageQuery, paginate } from '../page.ts'
-import type { Parts } from '../parts.ts'
-import { type Incoming, type Noun, type Out, route } from '../route.ts'
+import { PageQuery } from '../page.ts'
+import type { Context, Parts } from '../parts.ts'
+import { anyBytes, type Incoming, type Noun, Reply, route, type Unread } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
   ArrivalSamplesOut,
+  baseOf,
   graceLimitSeconds,
   graceSeconds,
+  listAll,
+  pageOfSources,
   SourceCreatedOut,
   SourceIn,
   SourceOut,
@@ -23,9 +27,10 @@ import {
   SourceSummaryOut,
   SourceTestIn,
   SourceTestOut,
+  showAll,
+  showSource,
   sourceProblems,
   toSampleOut,
-  toSourceOut,
   toTestOut,
 } from './source-schema.ts'
 
@@ -39,10 +44,10 @@ export const SourceSecretRotateIn = Type.Object({
   secret: maybe(text('New secret; where you choose it, Sluice makes one by default.')),
   gracePeriodSeconds: grace,
 })
-export const SourceSecretOut = Type.Object({
+const SourceSecretOut = Type.Object({
   secret: nullable(text('The secret that Sluice made, shown once; null when you gave it.')),
 })
-export const SourceTokenRotateIn = Type.Object({ gracePeriodSeconds: grace })
+const SourceTokenRotateIn = Type.Object({ gracePeriodSeconds: grace })
 /** Reading a request is no change, and its body is not written to the audit log. */
 const trial = { ...admin, audited: 'none' } as const
 
@@ -63,10 +68,7 @@ export const sources = {
     ArrivalSamplesOut,
   },
   routes: [
-    route({
-      method: 'GET',
-      path: '/source',
-      need: read,
+    route('GET /source', read, {
       id: 'v1.source.list-all',
       summary: 'List the sources of all applications',
       query: PageQuery,
@@ -76,25 +78,17 @@ export const sources = {
         return { ...page, data: data.map(({ shown }) => shown) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/source',
-      need: read,
+    route('GET /app/:app/source', read, {
       id: 'v1.source.list',
       summary: 'List the sources of an application',
       query: PageQuery,
       answers: { 200: listOf(SourceOut) },
       handle: async ({ app, query, request }, parts) => {
-        const shown: Source[] = []
-        const list = (page: Parameters<typeof parts.store.listSources>[1]) => parts.store.listSources(app.key, page)
-        const page = await paginate('src', query, 'descending', list, keepIn(shown))
-        return { ...page, data: await showAll(parts, request, shown) }
+        const { page, sources } = await pageOfSources(parts, app.key, query)
+        return { ...page, data: await showAll(parts, request, sources) }
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/source',
-      need: admin,
+    route('POST /app/:app/source', admin, {
       id: 'v1.source.create',
       summary: 'Create a source: a URL that takes webhooks of another service in',
       description:
@@ -122,19 +116,13 @@ export const sources = {
         return { ...(await showSource(parts, request, created)), secret: made }
       },
     }),
-    route({
-      method: 'GET',
-      path: one,
-      need: read,
+    route(`GET ${one}`, read, {
       id: 'v1.source.get',
       summary: 'Get a source, and how many requests arrived at it',
       answers: { 200: SourceOut },
       handle: ({ source, request }, parts) => showSource(parts, request, source),
     }),
-    route({
-      method: 'PATCH',
-      path: one,
-      need: admin,
+    route(`PATCH ${one}`, admin, {
       id: 'v1.source.patch',
       summary: 'Change some fields of a source',
       description:
@@ -152,10 +140,7 @@ export const sources = {
         return showSource(parts, request, found(changed, 'source', source.id))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: one,
-      need: admin,
+    route(`DELETE ${one}`, admin, {
       id: 'v1.source.delete',
       summary: 'Delete a source',
       description: 'Its URL answers 404 within a second. Messages that arrived at it stay.',
@@ -164,10 +149,7 @@ export const sources = {
         await store.deleteSource(app, key)
       },
     }),
-    route({
-      method: 'POST',
-      path: `${one}/token/rotate`,
-      need: admin,
+    route(`POST ${one}/token/rotate`, admin, {
       id: 'v1.source.rotate-token',
       summary: 'Give a source a new URL',
       description: 'The old URL works for the grace period, two days by default.',
@@ -177,10 +159,7 @@ export const sources = {
       handle: async ({ source, body, request }, parts) =>
         showSource(parts, request, await rotateToken(parts, source, body.gracePeriodSeconds ?? graceSeconds)),
     }),
-    route({
-      method: 'POST',
-      path: `${one}/secret/rotate`,
-      need: admin,
+    route(`POST ${one}/secret/rotate`, admin, {
       id: 'v1.source.rotate-secret',
       summary: 'Change the secret of a source',
       description: 'The old secret counts beside the new one for the grace period, two days by default.',
@@ -200,10 +179,7 @@ export const sources = {
         return { secret: made }
       },
     }),
-    route({
-      method: 'GET',
-      path: `${one}/sample`,
-      need: admin,
+    route(`GET ${one}/sample`, admin, {
       id: 'v1.source.list-samples',
       summary: 'List the newest refused requests of a source, and why they were refused',
       description:
@@ -214,10 +190,7 @@ export const sources = {
         return { data: samples.map(toSampleOut) }
       },
     }),
-    route({
-      method: 'POST',
-      path: `${one}/test`,
-      need: trial,
+    route(`POST ${one}/test`, trial, {
       id: 'v1.source.test',
       summary: 'Judge a request without storing anything',
       description: 'For a request that you wrote or copied: whether the source would accept it, or why not.',
@@ -238,14 +211,6 @@ export const sources = {
 /** Makes tokens of sources by their keys. */
 export function tokenOf({ randomText }: Pick<Parts, 'randomText'>): (key: number) => string {
   return (key) => makeSourceToken(key, randomText)
-}
-
-/** The URL of this server for senders. */
-export function baseOf(
-  { publicUrl }: Pick<Parts, 'publicUrl'>,
-  { protocol, host }: Pick<Incoming, 'protocol' | 'host'>,
-): string {
-  return publicUrl?.replace(/\/$/, '') ?? `${protocol}://${host}`
 }
 
 export async function rotateToken(parts: Parts, source: Source, gracePeriodSeconds: number): Promise<Source> {
@@ -320,51 +285,60 @@ function secretOf(
   return [made, made]
 }
 
-function keepIn(shown: Source[]): (source: Source) => { id: string } {
-  return (source) => {
-    shown.push(source)
-    return { id: source.id }
-  }
-}
+const ArrivalOut = Type.Object({ id: text('Id of the message.') })
 
-async function showAll(parts: Parts, request: Incoming, list: readonly Source[]): Promise<Out<typeof SourceOut>[]> {
-  const sums = await parts.store.arrivalSums(list.map(({ key }) => key))
-  const { caller } = request
-  const view = {
-    base: baseOf(parts, request),
-    showsToken: caller?.scopes.has('admin') === true,
-    now: parts.clock.now(),
-  }
-  return list.map((source) => toSourceOut(source, sums.get(source.key), view))
-}
+const expected = Type.Unsafe<string>({
+  description: 'The answer that the provider expects, in its own content type.',
+})
 
-/** A source, and how a caller sees it. */
-export interface Listed {
-  readonly source: Source
-  readonly shown: Out<typeof SourceSummaryOut>
-}
+const bodyLimit = ({ bodyLimitBytes }: Context) => Math.min(bodyLimitBytes, arrivalBytesLimit)
 
-/** A page of the sources of all applications. The number of its queries does not depend on its length. */
-export async function listAll(parts: Parts, request: Incoming, query: Static<typeof PageQuery>) {
-  const { store } = parts
-  const sources: Source[] = []
-  const list = (page: Parameters<typeof store.listSources>[1]) => store.listSources(null, page)
-  const page = await paginate('src', query, 'descending', list, keepIn(sources))
-  return { ...page, data: await showWithApps(parts, request, sources) }
-}
+/** The two ways to name a source in its URL. */
+const ways = [
+  { name: 'source', path: '/ingress/:source', id: 'v1.arrival', how: 'by its id' },
+  { name: 'token', path: '/in/:token', id: 'v1.arrival.by-token', how: 'by the token of its URL' },
+] as const
 
-/** Sources with their applications, without those whose application was deleted meanwhile. */
-export async function showWithApps(parts: Parts, request: Incoming, list: readonly Source[]): Promise<Listed[]> {
-  const apps = await parts.store.applicationRefs([...new Set(list.map(({ app }) => app))])
-  const shown = await showAll(parts, request, list)
-  return list.flatMap((source, i) => {
-    const [app, out] = [apps.get(source.app), shown[i]]
-    return app === undefined || out === undefined ? [] : [{ source, shown: { ...out, appId: app.id, appUid: app.uid } }]
-  })
-}
-
-/** A source as a caller sees it. */
-export async function showSource(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof SourceOut>> {
-  const [shown] = await showAll(parts, request, [source])
-  return shown as Out<typeof SourceOut>
-}
+export const arrivals = {
+  tag: 'Arrival',
+  description: 'Webhooks of other services on their way in. They carry no key; the source verifies them.',
+  schemas: { ArrivalOut },
+  routes: ways.flatMap(({ name, path, id, how }) => {
+    const refOf = ({ params }: Pick<Incoming, 'params'>) => (params as Record<string, string>)[name] ?? ''
+    const headOf = (request: Unread, parts: Parts) => {
+      const { method, headers, url } = request
+      return { method, url: baseOf(parts, request) + url, headers }
+    }
+    const admit = (request: Unread, parts: Parts) =>
+      parts.arrivals.admit(refOf(request), headOf(request, parts), request.address ?? '')
+    const receive = async (request: Incoming, body: Uint8Array, parts: Parts) => {
+      const arrival = { ...headOf(request, parts), body }
+      const answer = await parts.arrivals.receive(refOf(request), arrival, request.address ?? '')
+      return new Reply(answer.status as 200, answer.body, answer.headers)
+    }
+    return [
+      route(`POST ${path}`, 'open', {
+        root: '',
+        id: `${id}.receive`,
+        summary: `Take a webhook in at a source, ${how}`,
+        description:
+          'The answer comes after a commit that survives a power cut: 202, or 200 where the provider needs it. A request that is not verified is answered 401, an unknown or disabled source 404. The header `sluice-message-id` names the message.',
+        body: anyBytes,
+        bodyLimit,
+        lookup: 'none',
+        admit,
+        answers: { 202: ArrivalOut, 200: expected },
+        handle: ({ body, request }, parts) => receive(request, body, parts),
+      }),
+      route(`GET ${path}`, 'open', {
+        root: '',
+        id: `${id}.verify`,
+        summary: `Answer the handshake of a provider that uses GET, ${how}`,
+        lookup: 'none',
+        admit,
+        answers: { 200: expected },
+        handle: ({ request }, parts) => receive(request, new Uint8Array(0), parts),
+      }),
+    ]
+  }),
+} satisfies Noun

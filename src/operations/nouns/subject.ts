@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
-import type { Application } from '../../domain/endpoint.ts'
+import type { MessageSummary } from '../../domain/delivery.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import {
   type ErasureProgress,
   type ErasureReport,
@@ -10,16 +11,24 @@ import {
 } from '../../domain/erasure.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Task, taskStatuses } from '../../domain/task.ts'
+import { Turns } from '../../domain/turns.ts'
+import { withFields } from '../../json/exact.ts'
 import { SubjectSearch } from '../../shaping/subject-search.ts'
 import { SubjectIndex } from '../../shaping/subjects.ts'
 import type { Signature } from '../../store/auditing.ts'
+import type { Store } from '../../store/store.ts'
 import { eraseSubjects, read } from '../access.ts'
+import { oneLine } from '../dead-letter-jsonl.ts'
 import { createdAt, described, id, instant, iso, listOf, maybe, nullable, text, whole } from '../fields.ts'
-import { PageQuery, streamOf, walk } from '../page.ts'
+import { PageQuery, partsOf, streamOf } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { subjectLines } from '../subject-jsonl.ts'
 import { refuseIf } from '../validate.ts'
+import { statusesOf } from './attempt-list.ts'
+import { shownStatus, statusTexts, toAttemptOut } from './attempt-schema.ts'
+import { pageOfTasks } from './background-task.ts'
+import { toDeadOut } from './dead-letter-schema.ts'
+import { messagesAsBytes } from './message-schema.ts'
 
 const subject = Type.String({
   minLength: 1,
@@ -93,7 +102,7 @@ const SignatureOut = Type.Object(
   { description: 'Signature of the server under the report; null until the end.' },
 )
 
-export const ErasureOut = Type.Object({
+const ErasureOut = Type.Object({
   id,
   state: Type.Enum([...taskStatuses], { description: 'State of the erasure.' }),
   subject: text('Keyed hash of the subject.'),
@@ -159,18 +168,13 @@ async function searchFor({ store, clock }: Parts, { key, id }: Application, pers
   return { hash, search: new SubjectSearch(store, clock, key, hash, indexing) }
 }
 
-const isErasure = ({ work }: Task) => work.type === 'subject.erase'
-
 export const subjects = {
   tag: 'Data Subject',
   description:
     'Data subjects: erase and export the data of one person, whom payloads name at the subjectPointers of an application.',
   schemas: { SubjectEraseIn, SubjectExportIn, ErasureOut, ErasureReportOut, SigningKeyOut, SubjectLine },
   routes: [
-    route({
-      method: 'POST',
-      path: '/app/:app/subject/erase',
-      need: eraseSubjects,
+    route('POST /app/:app/subject/erase', eraseSubjects, {
       id: 'v1.subject.erase',
       summary: 'Erase a data subject',
       description:
@@ -189,10 +193,7 @@ export const subjects = {
         return toErasureOut(await parts.store.createTask({ app: app.key, work, data: {} }))
       },
     }),
-    route({
-      method: 'POST',
-      path: '/app/:app/subject/export',
-      need: eraseSubjects,
+    route('POST /app/:app/subject/export', eraseSubjects, {
       id: 'v1.subject.export',
       summary: 'Export everything about a data subject, one object per line',
       description:
@@ -209,44 +210,24 @@ export const subjects = {
         return streamOf(subjectLines(parts, app, search, after ?? 0))
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/erasure',
-      need: eraseSubjects,
+    route('GET /app/:app/erasure', eraseSubjects, {
       id: 'v1.erasure.list',
       summary: 'List erasures of data subjects',
       query: PageQuery,
       answers: { 200: listOf(ErasureOut) },
-      handle: async ({ app, query }, { store, clock }) => {
-        const page = await walk(
-          clock,
-          { order: 'descending', ...query },
-          {
-            read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
-            keep: async (rows) =>
-              rows.filter((task) => isErasure(task) && task.app === app.key).map((row) => ({ row })),
-            keepsAll: false,
-            positionOf: ({ key }: Task) => key,
-            write: ({ id }) => id,
-            parse: (text) => decodeKey('qtask', text),
-          },
-        )
+      handle: async ({ app, query }, parts) => {
+        const isWanted = ({ work, app: of }: Task) => work.type === 'subject.erase' && of === app.key
+        const page = await pageOfTasks(parts, query, isWanted)
         return { ...page, data: page.data.map(({ row }) => toErasureOut(row)) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/erasure/:erasure',
-      need: eraseSubjects,
+    route('GET /app/:app/erasure/:erasure', eraseSubjects, {
       id: 'v1.erasure.get',
       summary: 'Get an erasure, with its signed report once it has ended',
       answers: { 200: ErasureOut },
       handle: ({ erasure }) => toErasureOut(erasure),
     }),
-    route({
-      method: 'GET',
-      path: '/signing-key',
-      need: read,
+    route('GET /signing-key', read, {
       id: 'v1.signing-key.list',
       summary: 'List the public keys that this server signs reports with',
       answers: { 200: Type.Object({ data: described(Type.Array(SigningKeyOut), 'Keys, the newest first.') }) },
@@ -258,3 +239,97 @@ export const subjects = {
     }),
   ],
 } satisfies Noun
+
+const newLine = Buffer.from('\n')
+/** Messages that are looked up at once. */
+const messagesAtOnce = 20
+/** Deliveries of one message that are looked up at once. */
+const deliveriesAtOnce = 500
+
+/**
+ * Everything about a data subject behind `after` as lines of JSON: each message that names the subject, followed by its
+ * deliveries, its attempts and its dead letters. The last line is of the type `end`; without it, the export was cut off.
+ */
+async function* subjectLines(
+  parts: Parts,
+  app: Application,
+  search: SubjectSearch,
+  after: number,
+): AsyncGenerator<Buffer> {
+  const { store } = parts
+  let messages = 0
+  let last: string | null = null
+  for (let at: number | null = after; at !== null; ) {
+    const page = await search.next(at, Number.MAX_SAFE_INTEGER, messagesAtOnce)
+    for (const key of page.messages) {
+      const [head] = await store.loadSummaries([key])
+      if (head === undefined) continue
+      yield* linesOfMessage(parts, app, head)
+      messages++
+      last = head.id
+    }
+    at = page.next
+  }
+  yield line({ type: 'end', messages, last })
+}
+
+async function* linesOfMessage(parts: Parts, app: Application, head: MessageSummary): AsyncGenerator<Buffer> {
+  const { store, clock } = parts
+  const turns = Turns.by(clock)
+  await turns.next()
+  const [message] = await messagesAsBytes(store, [head], true)
+  yield Buffer.concat([oneLine(withFields(message as Buffer, { type: 'message' })), newLine])
+
+  const [found] = await store.loadDestinations([head.key], Number.MAX_SAFE_INTEGER)
+  const accepted = found?.endpoints ?? []
+  for (const keys of inSteps(accepted)) {
+    await turns.next()
+    const known = new Map((await statusesOf(store, head, keys)).map((facts) => [facts.row, facts]))
+    for (const key of keys) {
+      const facts = known.get(key)
+      yield line({
+        type: 'delivery',
+        msgId: head.id,
+        endpointId: facts?.endpoint.id ?? null,
+        url: facts?.endpoint.url ?? null,
+        status: facts === undefined ? null : statusTexts[shownStatus(facts, true)],
+      })
+    }
+  }
+  const briefs = await store.attemptBriefsOf(head.key)
+  for (const part of partsOf(briefs, ({ bytes }) => bytes)) {
+    await turns.next()
+    const endpoints = await endpointsOf(store, part)
+    for (const attempt of await store.loadAttempts(part)) {
+      const endpoint = attempt && endpoints.get(attempt.endpoint)
+      if (attempt && endpoint) yield line({ type: 'attempt', ...toAttemptOut(attempt, head, endpoint, true) })
+    }
+  }
+  const tried = briefs.map(({ endpoint }) => endpoint)
+  for (const keys of inSteps([...new Set([...accepted, ...tried])])) {
+    await turns.next()
+    const dead = await store.deadAmong(keys.map((endpoint) => ({ endpoint, message: head.key })))
+    const endpoints = await endpointsOf(store, dead)
+    for (const { endpoint: key } of dead) {
+      const letter = await store.findDead(key, head.key)
+      if (letter) yield line({ type: 'dead_letter', ...toDeadOut(letter, head, endpoints.get(key), app.id) })
+    }
+  }
+}
+
+function* inSteps(keys: readonly number[]): Generator<readonly number[]> {
+  for (let at = 0; at < keys.length; at += deliveriesAtOnce) yield keys.slice(at, at + deliveriesAtOnce)
+}
+
+/** The endpoints of deliveries by key, also deleted ones. */
+async function endpointsOf(
+  store: Store,
+  deliveries: readonly { readonly endpoint: number }[],
+): Promise<Map<number, Endpoint>> {
+  const keys = [...new Set(deliveries.map(({ endpoint }) => endpoint))]
+  return new Map((await store.recallEndpoints(keys)).map((endpoint) => [endpoint.key, endpoint]))
+}
+
+function line(value: object): Buffer {
+  return Buffer.concat([Buffer.from(JSON.stringify(value)), newLine])
+}

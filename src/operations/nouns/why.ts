@@ -10,6 +10,7 @@ import { countLimit } from '../../store/lanes.ts'
 import { read, view } from '../access.ts'
 import type { ExplainedDelivery, ExplainedEndpoint, KnownLane } from '../explainer.ts'
 import {
+  appId,
   endpointId,
   flag,
   Instant,
@@ -148,7 +149,7 @@ const AllWhyOut = Type.Object({
   ...allFields,
   data: Type.Array(
     Type.Object({
-      appId: text('Id of the application.'),
+      appId,
       appUid: uidOut,
       ...EndpointWhyOut.properties,
     }),
@@ -235,10 +236,7 @@ async function explainAll(
 export const why = {
   schemas: { BlockerOut, WhyOut, EndpointWhyOut, ApplicationWhyOut, AllWhyOut },
   routes: [
-    route({
-      method: 'GET',
-      path: '/app/:app/msg/:message/endpoint/:endpoint/why',
-      need: view,
+    route('GET /app/:app/msg/:message/endpoint/:endpoint/why', view, {
       id: 'v1.lane.why',
       summary: 'Explain why a message is not delivered yet',
       description:
@@ -247,19 +245,13 @@ export const why = {
       handle: async ({ message, endpoint }, { explainer }) =>
         toWhyOut(message, endpoint, await explainer.delivery(message, endpoint)),
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/endpoint/:endpoint/why',
-      need: view,
+    route('GET /app/:app/endpoint/:endpoint/why', view, {
       id: 'v1.lane.why-endpoint',
       summary: 'Explain what the deliveries of an endpoint wait for',
       answers: { 200: EndpointWhyOut },
       handle: async ({ endpoint }, { explainer }) => toEndpointWhyOut(await explainer.endpoint(endpoint)),
     }),
-    route({
-      method: 'GET',
-      path: '/app/:app/why',
-      need: view,
+    route('GET /app/:app/why', view, {
       id: 'v1.lane.why-application',
       summary: 'Explain what the endpoints of an application wait for',
       description:
@@ -271,10 +263,7 @@ export const why = {
         return { appId: app.id, ...fields, data: worst.map(toEndpointWhyOut) }
       },
     }),
-    route({
-      method: 'GET',
-      path: '/why',
-      need: read,
+    route('GET /why', read, {
       id: 'v1.lane.why-all',
       summary: 'Explain what the endpoints of all applications wait for',
       description: 'The endpoints with waiting deliveries that are worst off.',

@@ -1,5 +1,96 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { KeyedRate, networkOf } from './keyed-rate.ts'
+
+const rememberedKeys = 10_000
+
+/** A token bucket for each key, kept as the instant at which it is full again, for the keys that came last. */
+export class KeyedRate {
+  readonly #intervalMs: number
+  readonly #depthMs: number
+  /** The key that came longest ago first. */
+  readonly #fullAt = new Map<string, SteadyMs>()
+
+  /** `burst` tokens, and one more every `intervalMs`. */
+  constructor(burst: number, intervalMs: number) {
+    this.#intervalMs = intervalMs
+    this.#depthMs = burst * intervalMs
+  }
+
+  /** How long to wait for a token: 0 while the bucket lasts. It takes none. */
+  waitMs(key: string, now: SteadyMs): number {
+    return Math.max(0, (this.#fullAt.get(key) ?? now) + this.#intervalMs - now - this.#depthMs)
+  }
+
+  /** Takes a token. The answer is how long to wait for one: 0 while the bucket lasts. */
+  take(key: string, now: SteadyMs): number {
+    const fullAt = Math.max(this.#fullAt.get(key) ?? now, now) + this.#intervalMs
+    const overMs = fullAt - now - this.#depthMs
+    if (overMs > 0) return overMs
+    this.#keep(key, fullAt)
+    return 0
+  }
+
+  /**
+   * Takes tokens for a cost that is known afterwards. A bucket that lacks them owes them, up to as many as it holds. The
+   * answer is how many of them the bucket had.
+   */
+  charge(key: string, now: SteadyMs, tokens: number): number {
+    const before = Math.max(this.#fullAt.get(key) ?? now, now)
+    this.#keep(key, Math.min(before + tokens * this.#intervalMs, now + 2 * this.#depthMs))
+    return Math.min(tokens, Math.max(0, Math.floor((now + this.#depthMs - before) / this.#intervalMs)))
+  }
+
+  #keep(key: string, fullAt: SteadyMs): void {
+    putLast(this.#fullAt, key, fullAt, rememberedKeys)
+  }
+}
+
+/** Failures of one address that may come at once, and how long it takes until one more may. */
+const failuresAtOnce = 20
+const failureMs = 3000
+
+/**
+ * Counts failed authentication per address: a token bucket each, for the addresses that failed last. Only failures are
+ * asked about, so a caller with a right key is never refused for the failures of others behind the same address.
+ */
+export class FailureLimit {
+  readonly #rate = new KeyedRate(failuresAtOnce, failureMs)
+
+  /** Notes a failure. The answer is how long to wait before the next: 0 while the bucket lasts. */
+  note(ip: string, now: SteadyMs): number {
+    return this.#rate.take(networkOf(ip), now)
+  }
+}
+
+/** The network that an address counts for: an IPv6 client has a whole /64 of addresses. */
+function networkOf(ip: string): string {
+  if (!ip.includes(':') || ip.startsWith('::ffff:')) return ip
+  const [head = '', tail] = ip.split('::')
+  const groups = head.split(':')
+  if (tail !== undefined) while (groups.length < 4) groups.push('0')
+  return groups.slice(0, 4).join(':')
+}
+
+/** Does the work of each caller one piece after the other. Pieces of different callers do not wait for each other. */
+export class OneByOne {
+  readonly #last = new Map<string, Promise<unknown>>()
+
+  /** Does the work once all earlier work under the same key has ended, well or not. */
+  do<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key)
+    const mine = before === undefined ? work() : before.then(work, work)
+    this.#last.set(key, mine)
+    const forget = () => {
+      if (this.#last.get(key) === mine) this.#last.delete(key)
+    }
+    void mine.then(forget, forget)
+    return mine
+  }
+
+  /** Keys with work under way. */
+  get size(): number {
+    return this.#last.size
+  }
+}
 
 /** How long an address is trusted after a genuine request. */
 const trustedForMs = 7 * 86_400_000
@@ -73,7 +164,7 @@ function rateOf(perMinute: number): KeyedRate {
 }
 
 /** Puts an entry at the end of a map, and takes the first away when there are too many. */
-function putLast<K, V>(map: Map<K, V>, key: K, value: V, atMost: number): void {
+export function putLast<K, V>(map: Map<K, V>, key: K, value: V, atMost: number): void {
   map.delete(key)
   map.set(key, value)
   if (map.size > atMost) map.delete(map.keys().next().value as K)
