@@ -1,8 +1,7 @@
-import { Bucket, emptyBucketDebt, type FailureBudget, type RateLimit } from './bucket.ts'
+import { Bucket, emptyBucketDebt, type FailureBudget, type Pace, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import { OrderedQueue, type Ordering } from './ordered-queue.ts'
-import type { Pace } from './pace.ts'
 import { Queue } from './queue.ts'
 import type { SlotUse, SlotUser } from './slot-use.ts'
 
