@@ -4,7 +4,7 @@ import type { LimitSource } from './endpoint.ts'
 import type { CircuitState } from './health.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 import type { StoreCondition } from './store-condition.ts'
-import type { WaitingTotals } from './why-waiting.ts'
+import type { WaitingTotals } from './why.ts'
 
 /** Everything that the doctor's rules judge, as of one look. */
 export interface DoctorFacts {

@@ -75,6 +75,11 @@ export function isStopped(endpoint: Pick<Endpoint, 'disabled' | 'paused'>): bool
   return endpoint.disabled || endpoint.paused
 }
 
+/** How many attempts at the endpoint may be under way at once. */
+export function concurrencyOf({ concurrency, flow }: Pick<Endpoint, 'concurrency' | 'flow'>): number {
+  return flow.order === 'fifo' ? 1 : (concurrency ?? endpointDefaults.concurrency)
+}
+
 /** The endpoint's rate limit, or undefined when it has none. Without `burst`, a tenth of a period may be saved up. */
 export function rateLimit(endpoint: RateLimited): RateLimit | undefined {
   if (endpoint.throttleRate === null) return undefined

@@ -1,7 +1,7 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes } from '../domain/delivery.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
-import type { HealthDefaults } from '../domain/health-facts.ts'
+import type { HealthDefaults } from '../domain/endpoint-state.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { count } from '../domain/phrases.ts'
 import type { Regions } from '../domain/region.ts'

@@ -9,9 +9,9 @@ import {
   type ServerDefaults,
   withDefaults,
 } from '../domain/endpoint.ts'
+import { type HealthDefaults, rulesOf } from '../domain/endpoint-state.ts'
 import { isSame } from '../domain/field.ts'
 import { Health } from '../domain/health.ts'
-import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
 import { type Share, shareOf } from '../domain/lane.ts'
 import { defaultRegion, type RegionShare, type Regions, serves, shareOfRegion } from '../domain/region.ts'
 import type { Scheduler } from '../domain/scheduler.ts'

@@ -1,6 +1,6 @@
 import type { Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, timed } from '../domain/delivery.ts'
-import { type Endpoint, endpointDefaults, isStopped, rateLimit } from '../domain/endpoint.ts'
+import { concurrencyOf, type Endpoint, isStopped, rateLimit } from '../domain/endpoint.ts'
 import type { Health, HealthChange, HealthRules } from '../domain/health.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Lane, LaneLimits } from '../domain/lane.ts'
@@ -282,8 +282,7 @@ export class OwnedLane {
 
 /** The limits that an endpoint's settings give its lane. */
 export function limitsOf(endpoint: Endpoint): LaneLimits {
-  const concurrency = endpoint.concurrency ?? endpointDefaults.concurrency
-  return { rate: rateLimit(endpoint), concurrency: endpoint.flow.order === 'fifo' ? 1 : concurrency }
+  return { rate: rateLimit(endpoint), concurrency: concurrencyOf(endpoint) }
 }
 
 /** The ordering of an endpoint's lane; undefined for an unordered one. */
