@@ -1,4 +1,4 @@
-import type { Severity } from './doctor-rule.ts'
+import type { Severity } from './doctor-facts.ts'
 
 /** A receiver of alerts that the alerts file names. */
 export type AlertReceiver = WebReceiver | CommandReceiver

@@ -1,5 +1,5 @@
 import type { EpochMs } from './clock.ts'
-import type { Severity } from './doctor-rule.ts'
+import type { Severity } from './doctor-facts.ts'
 
 /** From where on a figure is an alert, and for how long it must be so. */
 export interface AlertRule {

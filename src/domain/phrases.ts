@@ -47,6 +47,18 @@ export function withCommas(n: number): string {
   return String(n).replace(/\B(?=(\d{3})+$)/g, ',')
 }
 
+/** A size in the unit that reads best: `412 MiB`, `1.5 GiB`. */
+export function bytesText(bytes: number): string {
+  const mib = bytes / 2 ** 20
+  if (mib >= 1024) return `${Number((mib / 1024).toPrecision(3))} GiB`
+  return mib >= 1 ? `${Math.round(mib)} MiB` : `${Math.round(bytes / 1024)} KiB`
+}
+
+/** A share as a whole percentage. */
+export function percent(share: number): string {
+  return `${Math.round(share * 100)} %`
+}
+
 function two(seconds: number, large: number, name: string, small: number, smallName: string): string {
   const rest = Math.floor((seconds % large) / small)
   return `${Math.floor(seconds / large)} ${name}${rest === 0 ? '' : ` ${rest} ${smallName}`}`

@@ -1,4 +1,4 @@
-import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../domain/store-condition.ts'
+import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../domain/doctor-facts.ts'
 import type { Database } from './database.ts'
 import { serverNow } from './partitions.ts'
 import { postgresStatement, writeNothing } from './sessions.ts'

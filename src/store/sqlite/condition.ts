@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { networkFileSystem, type StoreCondition } from '../../domain/store-condition.ts'
+import { networkFileSystem, type StoreCondition } from '../../domain/doctor-facts.ts'
 import type { Connection } from './connection.ts'
 import { asTrouble } from './trouble.ts'
 
