@@ -7,8 +7,8 @@ import type { Entry } from '../domain/ordered-queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/delivering.ts'
 import type { PendingRow } from '../store/store.ts'
-import type { WatchedAttempt } from './attempt-watch.ts'
 import type { OwnedLane } from './owned-lane.ts'
+import type { WatchedAttempt } from './pump.ts'
 
 /**
  * One row on its way through this worker, and the state of its attempt. Nothing of one attempt is left in the next. The token

@@ -252,6 +252,14 @@ export class OwnedLane {
     return this.#surplus?.has(message) === true
   }
 
+  /** The waiting deliveries of an ordered lane beyond its queue limit. They end at once, as their turn may be far off. */
+  surplusInOrder(): Delivery[] {
+    const { order } = this.lane
+    if (order === undefined || !this.hasSurplus) return []
+    const waiting = [...order.entries()].filter(({ state, message }) => state === 'waiting' && this.isSurplus(message))
+    return waiting.map(({ item }) => item).filter(({ ordered }) => ordered?.isEnding === false)
+  }
+
   /** Whether the lane may go back to the store: it is not busy, and has nothing to do or may not do it for a while. */
   canRelease(now: SteadyMs): boolean {
     if (this.isBusy) return false

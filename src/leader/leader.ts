@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { Job } from '../engine/job.ts'
+import { Job } from '../domain/turns.ts'
 import type { Candidate } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
 
