@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { apiRoot } from '../domain/api.ts'
-import { createServer } from '../wire/node-modules.ts'
+import { createServer } from '../wire/network.ts'
 import type { MetricsPage } from './metrics.ts'
 
 const path = '/metrics'
