@@ -1,8 +1,8 @@
 import type { ApplicationSettings } from './application-fields.ts'
-import type { RateLimit } from './bucket.ts'
 import type { EpochMs } from './clock.ts'
 import type { ColumnValues } from './endpoint-fields.ts'
 import type { Flow } from './flow.ts'
+import type { RateLimit } from './rate.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 
 /** One tenant: owns endpoints and messages. */

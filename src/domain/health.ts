@@ -1,9 +1,8 @@
-import { Pace } from './bucket.ts'
 import type { Random, SteadyMs } from './clock.ts'
 import type { CircuitCommand, CircuitPolicy } from './flow.ts'
 import type { Notice, NoticeType } from './notice.ts'
 import { type HealthSignal, type Outcome, signalOf } from './outcome.ts'
-import { SlidingCount } from './sliding-count.ts'
+import { Pace, SlidingCount } from './rate.ts'
 
 /** The default circuit policy: it opens after twenty failures in a row, or six of ten among fifty in a minute. */
 export const defaultCircuitPolicy: CircuitPolicy = {

@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Lane } from '../domain/lane.ts'
-import type { Entry } from '../domain/ordered-queue.ts'
+import type { Entry } from '../domain/queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type LaneSnapshot, namedLimit, writeSnapshot } from '../domain/snapshot.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'

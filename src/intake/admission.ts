@@ -1,6 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { WaitingBound } from '../domain/flow.ts'
+import { RecentRate } from '../domain/rate.ts'
 import type { Parts } from '../domain/turns.ts'
 import type { CommitObserver } from '../metrics/commits.ts'
 import type { Counted, QueueSurvey } from '../metrics/queue-survey.ts'
@@ -138,36 +139,6 @@ function refusal(message: string, waitMs: number): AppError {
 }
 
 const flowWindowMs = 10_000
-
-/** The recent rate of events: over the current window and the whole one before it. */
-export class RecentRate {
-  readonly #windowMs: number
-  #window = 0
-  #count = 0
-  #countBefore = 0
-
-  constructor(windowMs: number) {
-    this.#windowMs = windowMs
-  }
-
-  add(count: number, now: SteadyMs): void {
-    this.#turn(now)
-    this.#count += count
-  }
-
-  perMs(now: SteadyMs): number {
-    this.#turn(now)
-    return (this.#count + this.#countBefore) / (this.#windowMs + now - this.#window * this.#windowMs)
-  }
-
-  #turn(now: SteadyMs): void {
-    const window = Math.floor(now / this.#windowMs)
-    if (window === this.#window) return
-    this.#countBefore = window === this.#window + 1 ? this.#count : 0
-    this.#count = 0
-    this.#window = window
-  }
-}
 
 /** The waiting deliveries of an endpoint, an application or the server, and how fast they drain. */
 export class Depth {

@@ -1,7 +1,7 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { RecentRate } from '../domain/rate.ts'
 import { isAlwaysWide } from '../store/plan.ts'
 import type { Publication, Published, Store } from '../store/store.ts'
-import { RecentRate } from './admission.ts'
 
 /**
  * One transaction takes at most this much, so that none holds the database for long; on SQLite, 1,000 deliveries keep the
