@@ -34,7 +34,7 @@ export interface Reading {
 
 /** `pending`: the trouble has not lasted long enough. `resolved`: it is over; the alert is kept for a week. */
 export const alertPhases = ['pending', 'firing', 'resolved'] as const
-export type AlertPhase = (typeof alertPhases)[number]
+type AlertPhase = (typeof alertPhases)[number]
 
 /** The state of one alert, as the store keeps it. */
 export interface AlertState {
@@ -145,7 +145,7 @@ function announced(state: AlertState, isSilenced: boolean): Step {
 }
 
 /** Ends an alert that fires. */
-export function resolve(state: AlertState, now: EpochMs): Step {
+function resolve(state: AlertState, now: EpochMs): Step {
   const announce = state.announced ? 'resolved' : null
   return {
     state: { ...state, phase: 'resolved', since: now, clearSince: null, resolvedAt: now, announced: false },

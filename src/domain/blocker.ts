@@ -82,7 +82,7 @@ export interface LiveSnapshot {
 }
 
 /** The delivery at the front of an ordered lane, or of a key. */
-export interface FrontDelivery {
+interface FrontDelivery {
   /** The id of its message; null when that no longer exists. */
   readonly id: string | null
   readonly attempts: number

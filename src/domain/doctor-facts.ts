@@ -210,7 +210,7 @@ export interface StoreCondition {
   readonly server: PostgresCondition | null
 }
 
-export interface DiskCondition {
+interface DiskCondition {
   readonly path: string
   readonly freeBytes: number
   readonly totalBytes: number
@@ -280,7 +280,7 @@ export interface Finding {
   readonly endpoint: string | null
 }
 
-export type Evidence = Readonly<Record<string, number | string | boolean | null>>
+type Evidence = Readonly<Record<string, number | string | boolean | null>>
 
 /** A finding with the code and severity of its rule. */
 export type Found = Omit<Finding, 'code' | 'severity' | 'app' | 'endpoint'> &

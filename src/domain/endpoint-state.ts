@@ -84,7 +84,7 @@ export function rulesOf(endpoint: Endpoint, defaults: HealthDefaults): HealthRul
 }
 
 /** The health of an endpoint's receiver, as it is shown. */
-export interface HealthFacts {
+interface HealthFacts {
   readonly circuit: CircuitState
   /** When the next probe may leave; null when the circuit is closed, or stays open until an operator closes it. */
   readonly openUntil: EpochMs | null
@@ -99,7 +99,7 @@ export interface HealthFacts {
 }
 
 /** The stored health of a lane's receiver, as of the store's clock. */
-export interface StoredHealth {
+interface StoredHealth {
   readonly now: EpochMs
   readonly health: string | null
   readonly healthAgeMs: number

@@ -154,7 +154,7 @@ export function withDefaults(endpoint: Endpoint, server: ServerDefaults): Comple
   return { ...endpoint, throttleRate, throttlePeriodSeconds, burst, timeoutMs, connectTimeoutMs }
 }
 
-export type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
+type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
 
 /** One worker's share of an application's rate per second. A tenth of a second may be saved up. */
 export function applicationShare(rate: number, workers: number): RateLimit {

@@ -36,7 +36,7 @@ export function newestSchema(schemas: EventType['schemas']): JsonObject | undefi
 }
 
 /** An event type as an OpenAPI document describes it. */
-export type ImportedEventType = Omit<EventType, 'createdAt' | 'updatedAt'>
+type ImportedEventType = Omit<EventType, 'createdAt' | 'updatedAt'>
 
 const sharedSchemas = '#/components/schemas/'
 /** Limit of the values of all schemas: every webhook gets a copy of each schema that it refers to. */

@@ -292,7 +292,7 @@ export class Health {
 }
 
 /** When an attempt began, and in which era. */
-export interface Begun {
+interface Begun {
   readonly startedAt: SteadyMs
   readonly era: number
 }

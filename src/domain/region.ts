@@ -18,7 +18,7 @@ export function serves(regions: Regions, region: string | undefined): boolean {
 }
 
 /** The regions of one living worker, and the lanes that it owns in each region. */
-export interface RegionalWorker {
+interface RegionalWorker {
   readonly regions: Regions
   readonly owned: ReadonlyMap<string, number>
 }

@@ -50,7 +50,7 @@ export type TaskWork =
   /** Lists the event types that each application's endpoints subscribe to. */
   | { readonly type: 'event-type.aggregate'; readonly input: Record<string, never> }
 
-export type TaskType = TaskWork['type']
+type TaskType = TaskWork['type']
 export const taskTypes: readonly TaskType[] = [
   'endpoint.recover',
   'endpoint.replay',

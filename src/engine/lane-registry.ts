@@ -259,7 +259,7 @@ interface SharedLanes {
   readonly share: Share
 }
 
-export interface LaneRegistryParts {
+interface LaneRegistryParts {
   readonly store: Pick<Store, 'loadEndpoints'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

@@ -208,7 +208,7 @@ function horizonsOf(requests: readonly ReadRequest[], reads: readonly DueRead[],
   return horizons
 }
 
-export interface ReaderParts {
+interface ReaderParts {
   readonly store: Pick<Store, 'readDue'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

@@ -130,7 +130,7 @@ export class Settling {
   }
 }
 
-export interface SettlingParts {
+interface SettlingParts {
   readonly clock: Clock
   readonly randomText: RandomText
   readonly scheduler: Scheduler<Delivery>
@@ -161,7 +161,7 @@ export interface SettleEntry {
 }
 
 /** A change of a receiver's health to record. It is recorded no later than any entry that follows. */
-export interface HealthUpdate {
+interface HealthUpdate {
   readonly endpoint: number
   readonly health: string | null
   readonly notices: readonly Notice[]
@@ -309,7 +309,7 @@ export class SettleQueue {
   }
 }
 
-export interface SettleQueueParts {
+interface SettleQueueParts {
   readonly store: Pick<Store, 'settle'>
   readonly clock: Clock
   readonly membership: Pick<Membership, 'worker' | 'lose'>

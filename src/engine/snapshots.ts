@@ -105,7 +105,7 @@ function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs
   return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }
 
-export interface SnapshotsParts {
+interface SnapshotsParts {
   readonly store: Pick<Store, 'answerLanes'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

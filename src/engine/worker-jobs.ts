@@ -79,7 +79,7 @@ export class WorkerJobs {
   }
 }
 
-export interface WorkerJobsParts extends TrimmerParts {
+interface WorkerJobsParts extends TrimmerParts {
   readonly store: Store
   /** The regions of this worker, whose tasks it takes. */
   readonly regions: Regions

@@ -141,7 +141,7 @@ function refusal(message: string, waitMs: number): AppError {
 const flowWindowMs = 10_000
 
 /** The waiting deliveries of an endpoint, an application or the server, and how fast they drain. */
-export class Depth {
+class Depth {
   waiting = 0
   readonly #ended = new RecentRate(flowWindowMs)
 

@@ -55,7 +55,7 @@ export class Prepared {
   }
 }
 
-export interface PreparerParts {
+interface PreparerParts {
   readonly clock: Clock
   /** Without admission there is always room. */
   readonly admission?: Admission | undefined

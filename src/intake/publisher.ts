@@ -26,7 +26,7 @@ export interface AcceptedWithin extends Accepted {
   committed(): void
 }
 
-export interface PublisherParts {
+interface PublisherParts {
   readonly store: Pick<
     Store,
     'dialect' | 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether' | 'publishWithin'

@@ -9,7 +9,7 @@ import { lateSchedules, workerFacts } from '../metrics/system-facts.ts'
 import type { HistoryPlace } from '../store/history.ts'
 import type { Store } from '../store/store.ts'
 
-export interface AlertWatchParts {
+interface AlertWatchParts {
   readonly store: Store
   readonly clock: Clock
   readonly facts: Pick<Facts, 'current' | 'start'>

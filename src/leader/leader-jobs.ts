@@ -26,7 +26,7 @@ const samplesKeptMs = 7 * 24 * hour
 /** Letters wait this long for a process that leads and has a dead-letter file. */
 const unfiledMs = 30 * 24 * hour
 
-export interface LeaderJobsParts {
+interface LeaderJobsParts {
   readonly store: Store
   readonly clock: Clock
   /** Opened when there is something to publish, because it counts the waiting deliveries, which costs the store time. */

@@ -31,7 +31,7 @@ export interface Progress {
   readonly published: number
 }
 
-export interface LeaderParts {
+interface LeaderParts {
   readonly store: Pick<Store, 'lead' | 'resign'>
   readonly clock: Clock
   readonly leaseMs: number

@@ -100,7 +100,7 @@ const retryWaitsMs = [1000, 5000, 30_000, 120_000]
 /** Commands that run at once. */
 const commandsAtOnce = 4
 
-export interface AlertReceiversParts {
+interface AlertReceiversParts {
   readonly store: Pick<Store, 'findEndpoint' | 'createEndpoint' | 'updateEndpoint'>
   readonly clock: Clock
   readonly receivers: readonly AlertReceiver[]

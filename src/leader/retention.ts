@@ -108,7 +108,7 @@ interface Round {
 }
 
 /** The deliveries of a message have ended: when the last one did, and whether all succeeded. */
-export interface Ended {
+interface Ended {
   readonly at: EpochMs
   readonly allDelivered: boolean
 }

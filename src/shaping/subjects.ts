@@ -100,7 +100,7 @@ const bodiesAtOnce = 4
 const lateMs = 60_000
 
 /** Messages that name a subject. */
-export interface SubjectPage {
+interface SubjectPage {
   /** By key. */
   readonly messages: readonly number[]
   /** Messages that were looked at. */

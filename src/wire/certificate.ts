@@ -3,7 +3,7 @@ import type { ClientCertificate } from '../domain/credentials.ts'
 import { createSecureContext } from './network.ts'
 
 /** A problem of one of two texts, as the end of a sentence that begins with the name of its field. */
-export interface PemProblem {
+interface PemProblem {
   readonly field: 'certificate' | 'key'
   readonly message: string
 }

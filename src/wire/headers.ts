@@ -90,7 +90,7 @@ export function isSendable(value: string): boolean {
 export type HeaderTemplates = Readonly<Record<string, string>>
 
 /** The values that a template can insert. All of them are visible ASCII. */
-export interface TemplateValues {
+interface TemplateValues {
   readonly eventType: string
   /** The number of the attempt, from 1 on, as the history shows it. */
   readonly attempt: number
@@ -118,7 +118,7 @@ const templateLength = 256
 const insertsLimit = 4
 
 /** Headers with which a message arrived at a source, by lower-case name. */
-export type ArrivedHeaders = Readonly<Record<string, string>>
+type ArrivedHeaders = Readonly<Record<string, string>>
 
 /** A text, a value to be inserted, or a header with which the message arrived at a source. */
 type Part = { readonly text: string } | { readonly insert: keyof TemplateValues } | { readonly header: string }

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 
 /** A range of addresses. */
-export interface Network {
+interface Network {
   readonly address: string
   readonly bits: number
   readonly family: 'ipv4' | 'ipv6'
