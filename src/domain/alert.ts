@@ -37,7 +37,7 @@ export const alertPhases = ['pending', 'firing', 'resolved'] as const
 type AlertPhase = (typeof alertPhases)[number]
 
 /** The state of one alert, as the store keeps it. */
-export interface AlertState {
+export interface AlertState extends Omit<Reading, 'subject'> {
   readonly phase: AlertPhase
   /** When the phase began. */
   readonly since: EpochMs
@@ -49,12 +49,7 @@ export interface AlertState {
   /** Whether the firing was announced. A silence postpones that; a resolution is announced if its firing was. */
   readonly announced: boolean
   readonly severity: Severity
-  readonly value: number
   readonly threshold: number
-  readonly sentence: string
-  readonly command: string
-  readonly app: string | null
-  readonly endpoint: string | null
 }
 
 /** An alert in the store. */

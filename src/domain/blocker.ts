@@ -221,7 +221,8 @@ function asStored(until: EpochMs, stored: EpochMs): EpochMs {
   return Math.abs(until - stored) <= roundingMs ? stored : until
 }
 
-function blocker(reason: BlockerReason, detail: string, until: EpochMs | null = null): Blocker {
+/** A blocker; without `until` its end is unknown. */
+export function blocker(reason: BlockerReason, detail: string, until: EpochMs | null = null): Blocker {
   return { reason, detail, until }
 }
 

@@ -2,6 +2,7 @@ import {
   atLeast,
   type Blocker,
   type BlockerReason,
+  blocker,
   byDecisiveness,
   type Explanation,
   frontBlocker,
@@ -118,20 +119,17 @@ function behindOthers({ ahead }: QueuedFacts, lane: LaneStatus): Blocker | undef
   const speed = speedOf(lane)
   const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
   const detail = `${count(ahead, 'delivery', 'deliveries')} to the same endpoint ${ahead === 1 ? 'is' : 'are'} ahead of it${pace}.`
-  return { reason: 'behind_others', detail, until: null }
+  return blocker('behind_others', detail)
 }
 
 /** The blocker by ordering: its own retry, for which it keeps its place, or the delivery in front. */
 function inOrder({ retryInMs = 0, attempts }: QueuedFacts, { now, first }: LaneStatus): Blocker | undefined {
   if (first !== null) return frontBlocker(first, now, 'It waits')
-  const tried = `After ${count(attempts, 'failed attempt')}`
   if (retryInMs === Number.POSITIVE_INFINITY) {
-    const detail = `${tried} it has no attempts left. It keeps its place until an operator retries or skips it.`
-    return { reason: 'head_blocked', detail, until: null }
+    const tried = `After ${count(attempts, 'failed attempt')} it has no attempts left.`
+    return blocker('head_blocked', `${tried} It keeps its place until an operator retries or skips it.`)
   }
-  if (retryInMs <= 0) return undefined
-  const until = Math.round(now + retryInMs)
-  return { reason: 'waiting_for_retry', detail: `${tried}, the next attempt is at ${moment(until, now)}.`, until }
+  return retryInMs <= 0 ? undefined : nextTry(attempts, Math.round(now + retryInMs), now)
 }
 
 /** A sentence about when the delivery is given up, if that may be before it is delivered. */
@@ -140,16 +138,19 @@ function ending({ endsAt }: QueuedFacts, isStopped: boolean, expected: EpochMs |
   return endsAt > now ? ` It is given up at ${moment(endsAt, now)}.` : ' It has expired and is about to be given up.'
 }
 
+/** A failed delivery waits for its next attempt. */
+function nextTry(attempts: number, at: EpochMs, now: EpochMs): Blocker {
+  const detail = `After ${count(attempts, 'failed attempt')}, the next attempt is at ${moment(at, now)}.`
+  return blocker('waiting_for_retry', detail, at)
+}
+
 function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: EpochMs): Blocker {
   if (attempts === 0 && !isForLater) {
     const detail = `It waits until ${moment(dueAt, now)} for newer messages of the same kind. Only the newest is sent.`
-    return { reason: 'coalescing', detail, until: dueAt }
+    return blocker('coalescing', detail, dueAt)
   }
-  if (attempts === 0) {
-    return { reason: 'scheduled', detail: `It is scheduled for ${moment(dueAt, now)}.`, until: dueAt }
-  }
-  const detail = `After ${count(attempts, 'failed attempt')}, the next attempt is at ${moment(dueAt, now)}.`
-  return { reason: 'waiting_for_retry', detail, until: dueAt }
+  if (attempts === 0) return blocker('scheduled', `It is scheduled for ${moment(dueAt, now)}.`, dueAt)
+  return nextTry(attempts, dueAt, now)
 }
 
 /** When the turn of a delivery is unknown, a limit within this time may well come first. */
@@ -171,7 +172,7 @@ function freeFrom({ now }: LaneStatus, blockers: readonly Blocker[]): EpochMs {
 
 /** No worker owns the lane, which is due now or later. */
 function waitingForWorker({ dueAt, now }: LaneStatus, detail: string): Blocker {
-  return { reason: 'waiting_for_worker', detail, until: dueAt !== null && dueAt > now ? dueAt : null }
+  return blocker('waiting_for_worker', detail, dueAt !== null && dueAt > now ? dueAt : null)
 }
 
 function why(reason: WhyReason, detail: string): Why {
@@ -223,7 +224,7 @@ function dueBlockers(facts: WaitingFacts): Blocker[] {
   if (waiting[0] + waiting[2] === 0 && nextTimedAt !== null && nextTimedAt > now) {
     const what = atLeast(facts.total, facts.isExact, 'delivery is due later', 'deliveries are due later')
     const detail = `${capital(what)}, the first at ${moment(nextTimedAt, now)}.`
-    return [{ reason: reasonForLater(facts), detail, until: nextTimedAt }]
+    return [blocker(reasonForLater(facts), detail, nextTimedAt)]
   }
   if (owner !== null) return []
   return [waitingForWorker(facts.lane, 'Deliveries are due. A worker is about to take them.')]
