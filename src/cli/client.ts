@@ -1,6 +1,6 @@
 import { apiRoot, pageItems } from '../domain/api.ts'
 import type { Clock } from '../domain/clock.ts'
-import { nearest } from '../domain/nearest.ts'
+import { nearest } from '../domain/phrases.ts'
 import { parseExactly } from '../json/exact.ts'
 import { keyVariable } from '../runtime/config.ts'
 import { CommandError, exitCode } from './exit.ts'

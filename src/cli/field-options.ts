@@ -1,7 +1,6 @@
 import { type Command as Commander, Option } from 'commander'
 import { type Field, queryName } from '../domain/field.ts'
-import { nearest } from '../domain/nearest.ts'
-import { span } from '../domain/phrases.ts'
+import { nearest, span } from '../domain/phrases.ts'
 import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item, Query } from './client.ts'
 import { instantForm, instantText, option, pairsOf, repeated, type Session } from './command.ts'

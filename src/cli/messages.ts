@@ -1,5 +1,5 @@
 import { messageFilterFields } from '../domain/filter-fields.ts'
-import { describeTimings, type Timings } from '../domain/timings.ts'
+import { describeTimings, type Timings } from '../domain/outcome.ts'
 import { prettyJson } from '../json/exact.ts'
 import { type Item, pathOf } from './client.ts'
 import {

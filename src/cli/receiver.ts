@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
-import { createServer } from '../wire/node-modules.ts'
+import { createServer } from '../wire/network.ts'
 import { CommandError, exitCode } from './exit.ts'
 
 /** Larger than any message. A longer request is cut off. */

@@ -1,6 +1,5 @@
 import type { Command as Commander } from 'commander'
-import { nearest } from '../domain/nearest.ts'
-import { moment } from '../domain/phrases.ts'
+import { moment, nearest } from '../domain/phrases.ts'
 import { choice, duration } from '../runtime/setting-kinds.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../sources/providers.ts'
 import { type Item, pathOf } from './client.ts'

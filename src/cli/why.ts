@@ -1,4 +1,4 @@
-import { queueSorts } from '../domain/why-waiting.ts'
+import { queueSorts } from '../domain/why.ts'
 import { choice } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
 import { limitOption, option, printMore, type RemoteCommands, type Session } from './command.ts'

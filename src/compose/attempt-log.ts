@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
-import type { Timings } from '../domain/timings.ts'
-import type { AttemptWatch, EndedAttempt, StartedAttempt } from '../engine/attempt-watch.ts'
+import type { Timings } from '../domain/outcome.ts'
+import type { AttemptWatch, EndedAttempt, StartedAttempt } from '../engine/pump.ts'
 import type { LoggedAttempts, Logger } from '../runtime/log.ts'
 
 /**

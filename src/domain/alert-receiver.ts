@@ -1,4 +1,4 @@
-import type { Severity } from './doctor-rule.ts'
+import type { Severity } from './doctor-facts.ts'
 
 /** A receiver of alerts that the alerts file names. */
 export type AlertReceiver = WebReceiver | CommandReceiver
@@ -29,7 +29,7 @@ export interface CommandReceiver extends Named {
 }
 
 /** The end of a program: whether it succeeded, and the start of its output, or why it failed. */
-export interface CommandEnd {
+interface CommandEnd {
   readonly isDone: boolean
   readonly output: string
 }
@@ -49,7 +49,7 @@ export interface Announced {
   readonly data: AnnouncedData
 }
 
-export interface AnnouncedData {
+interface AnnouncedData {
   readonly rule: string
   readonly alertId: string
   readonly severity: Severity

@@ -1,7 +1,7 @@
 import type { AlertRule, Reading } from './alert.ts'
 import { rules as doctorRules } from './doctor.ts'
-import { type DoctorFacts, type DoctorLimits, doctorLimits } from './doctor-facts.ts'
-import { nameOf } from './doctor-rule.ts'
+import { nameOf } from './doctor-endpoint-rules.ts'
+import { type DoctorFacts, type DoctorLimits, doctorLimits, type EndpointFacts } from './doctor-facts.ts'
 import { slotsOf, slotsText } from './doctor-system-rules.ts'
 import { count, span } from './phrases.ts'
 
@@ -256,7 +256,8 @@ function whyOf({ app, endpoint }: EndpointName): string {
 function words(code: string, system: DoctorFacts, limits: Partial<DoctorLimits>) {
   const rule = doctorRules.find((each) => each.code === code)
   if (rule === undefined) throw new Error(`the doctor has no rule ${code}`)
-  const [found] = rule.find(system, { ...doctorLimits, ...limits }, { explained: new Set(), allExplained: false })
+  const known = { explained: new Set<EndpointFacts>(), allExplained: false }
+  const [found] = [rule.find(system, { ...doctorLimits, ...limits }, known) ?? []].flat()
   const { sentence = '', command = '', app = null, endpoint = null } = found ?? {}
   return { sentence, command, app, endpoint }
 }

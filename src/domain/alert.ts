@@ -1,5 +1,5 @@
 import type { EpochMs } from './clock.ts'
-import type { Severity } from './doctor-rule.ts'
+import type { Severity } from './doctor-facts.ts'
 
 /** From where on a figure is an alert, and for how long it must be so. */
 export interface AlertRule {
@@ -34,10 +34,10 @@ export interface Reading {
 
 /** `pending`: the trouble has not lasted long enough. `resolved`: it is over; the alert is kept for a week. */
 export const alertPhases = ['pending', 'firing', 'resolved'] as const
-export type AlertPhase = (typeof alertPhases)[number]
+type AlertPhase = (typeof alertPhases)[number]
 
 /** The state of one alert, as the store keeps it. */
-export interface AlertState {
+export interface AlertState extends Omit<Reading, 'subject'> {
   readonly phase: AlertPhase
   /** When the phase began. */
   readonly since: EpochMs
@@ -49,12 +49,7 @@ export interface AlertState {
   /** Whether the firing was announced. A silence postpones that; a resolution is announced if its firing was. */
   readonly announced: boolean
   readonly severity: Severity
-  readonly value: number
   readonly threshold: number
-  readonly sentence: string
-  readonly command: string
-  readonly app: string | null
-  readonly endpoint: string | null
 }
 
 /** An alert in the store. */
@@ -145,7 +140,7 @@ function announced(state: AlertState, isSilenced: boolean): Step {
 }
 
 /** Ends an alert that fires. */
-export function resolve(state: AlertState, now: EpochMs): Step {
+function resolve(state: AlertState, now: EpochMs): Step {
   const announce = state.announced ? 'resolved' : null
   return {
     state: { ...state, phase: 'resolved', since: now, clearSince: null, resolvedAt: now, announced: false },

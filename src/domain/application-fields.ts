@@ -92,7 +92,7 @@ export type SignatureFamily = (typeof signatureFamilies)[number]
 /** A family, or names that replace those of `webhook`. */
 export type SignatureHeaders = SignatureFamily | SignatureNames
 
-export interface SignatureNames {
+interface SignatureNames {
   readonly id?: string
   readonly timestamp?: string
   readonly signature?: string

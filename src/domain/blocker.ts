@@ -82,7 +82,7 @@ export interface LiveSnapshot {
 }
 
 /** The delivery at the front of an ordered lane, or of a key. */
-export interface FrontDelivery {
+interface FrontDelivery {
   /** The id of its message; null when that no longer exists. */
   readonly id: string | null
   readonly attempts: number
@@ -221,7 +221,8 @@ function asStored(until: EpochMs, stored: EpochMs): EpochMs {
   return Math.abs(until - stored) <= roundingMs ? stored : until
 }
 
-function blocker(reason: BlockerReason, detail: string, until: EpochMs | null = null): Blocker {
+/** A blocker; without `until` its end is unknown. */
+export function blocker(reason: BlockerReason, detail: string, until: EpochMs | null = null): Blocker {
   return { reason, detail, until }
 }
 

@@ -8,13 +8,13 @@ import { moment } from './phrases.ts'
 export type EndpointAuth = BearerAuth | BasicAuth | OAuth2
 
 /** A fixed token: `Authorization: Bearer …`. */
-export interface BearerAuth {
+interface BearerAuth {
   readonly kind: 'bearer'
   readonly token: string
 }
 
 /** A user name and a password: `Authorization: Basic …`. */
-export interface BasicAuth {
+interface BasicAuth {
   readonly kind: 'basic'
   readonly username: string
   readonly password: string

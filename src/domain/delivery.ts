@@ -98,23 +98,23 @@ export interface DeadLetterSummary extends Omit<DeadLetter, 'response'> {
   readonly bytes: number
 }
 
-/** Selects messages of a list. A missing field matches all. */
+/** Selects messages of a list. A missing field, or null, matches all. */
 export interface MessageFilter {
-  readonly channel?: string | undefined
-  readonly tag?: string | undefined
-  readonly eventTypes?: readonly string[] | undefined
+  readonly channel?: string | null | undefined
+  readonly tag?: string | null | undefined
+  readonly eventTypes?: readonly string[] | null | undefined
 }
 
 /** Whether a filter matches every message. */
 export function isOpen({ channel, tag, eventTypes }: MessageFilter): boolean {
-  return channel === undefined && tag === undefined && eventTypes === undefined
+  return channel == null && tag == null && eventTypes == null
 }
 
 /** Whether a message meets a filter. Event types are names, not patterns. */
 export function meetsFilter(message: MessageSummary, { channel, tag, eventTypes }: MessageFilter): boolean {
-  if (channel !== undefined && !message.channels?.includes(channel)) return false
-  if (tag !== undefined && !message.tags?.includes(tag)) return false
-  return eventTypes === undefined || eventTypes.includes(message.eventType)
+  if (channel != null && !message.channels?.includes(channel)) return false
+  if (tag != null && !message.tags?.includes(tag)) return false
+  return eventTypes == null || eventTypes.includes(message.eventType)
 }
 
 /** Whether an attempt's status is of a class: 0 for no answer, 200 for 2xx and so on. */
@@ -129,9 +129,5 @@ export function meetsReplay(message: MessageSummary, latest: Latest | undefined,
   if (latest === undefined || latest.nextAt !== null || message.expunged) return false
   if (filter.outcome !== null && (filter.outcome === 'delivered') !== (latest.code === 'delivered')) return false
   if (filter.statusClass !== null && !isOfClass(latest, filter.statusClass)) return false
-  return meetsFilter(message, {
-    channel: filter.channel ?? undefined,
-    tag: filter.tag ?? undefined,
-    eventTypes: filter.eventTypes ?? undefined,
-  })
+  return meetsFilter(message, filter)
 }

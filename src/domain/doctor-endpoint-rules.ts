@@ -1,18 +1,6 @@
-import type { EndpointFacts } from './doctor-facts.ts'
-import {
-  endpointRule,
-  headroom,
-  isBehind,
-  nameOf,
-  neededSlots,
-  operands,
-  percent,
-  type Rule,
-  rounded,
-  waitFor,
-} from './doctor-rule.ts'
+import type { DoctorFacts, DoctorLimits, EndpointFacts, Found, Rule } from './doctor-facts.ts'
 import { isAlive } from './doctor-system-rules.ts'
-import { count, moment, perSecond, span } from './phrases.ts'
+import { count, moment, percent, perSecond, span } from './phrases.ts'
 
 /** The rules about endpoints. The first rule that an endpoint meets names the cause of its waiting deliveries. */
 export const endpointRules: readonly Rule[] = [
@@ -24,7 +12,6 @@ export const endpointRules: readonly Rule[] = [
     when: ({ isSealedShut }) => isSealedShut,
     say: (endpoint) => ({
       sentence: `The secret or the headers of ${nameOf(endpoint)} do not open: an encryption key is missing, or the record was changed. Nothing can be sent to it.`,
-      evidence: {},
       command: `sluice endpoint get ${operands(endpoint)}`,
     }),
   }),
@@ -35,8 +22,7 @@ export const endpointRules: readonly Rule[] = [
     remedy: 'Fix the receiver, then enable the endpoint; the deliveries are sent.',
     when: ({ reason, waiting }) => reason === 'disabled' && waiting > 0,
     say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
-      evidence: { lastError: endpoint.recent.lastError },
+      evidence: lastErrorOf(endpoint),
       command: `sluice endpoint update ${operands(endpoint)} --enable`,
     }),
   }),
@@ -46,11 +32,7 @@ export const endpointRules: readonly Rule[] = [
     meaning: 'An operator paused an endpoint, and deliveries wait for it.',
     remedy: 'Resume the endpoint.',
     when: ({ reason, waiting }) => reason === 'paused' && waiting > 0,
-    say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
-      evidence: {},
-      command: `sluice endpoint resume ${operands(endpoint)}`,
-    }),
+    say: (endpoint) => ({ command: `sluice endpoint resume ${operands(endpoint)}` }),
   }),
   endpointRule({
     code: 'circuit_opened_by_hand',
@@ -58,11 +40,7 @@ export const endpointRules: readonly Rule[] = [
     meaning: 'An operator opened the circuit of an endpoint, and deliveries wait for it.',
     remedy: 'Close the circuit.',
     when: ({ reason, waiting }) => reason === 'opened_by_hand' && waiting > 0,
-    say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
-      evidence: {},
-      command: `sluice circuit close ${operands(endpoint)}`,
-    }),
+    say: (endpoint) => ({ command: `sluice circuit close ${operands(endpoint)}` }),
   }),
   endpointRule({
     code: 'head_blocked',
@@ -70,11 +48,7 @@ export const endpointRules: readonly Rule[] = [
     meaning: 'The first delivery of an ordered lane has no attempts left, and all others wait behind it.',
     remedy: 'Retry the delivery, or skip it with `sluice lane skip-head`.',
     when: ({ reason }) => reason === 'head_blocked',
-    say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
-      evidence: { lastError: endpoint.recent.lastError },
-      command: `sluice lane retry-head ${operands(endpoint)}`,
-    }),
+    say: (endpoint) => ({ evidence: lastErrorOf(endpoint), command: `sluice lane retry-head ${operands(endpoint)}` }),
   }),
   endpointRule({
     code: 'token_endpoint_fails',
@@ -84,7 +58,7 @@ export const endpointRules: readonly Rule[] = [
     when: ({ reason, waiting, recent }) => reason === 'held' && waiting > 0 && failedBy(recent, 'token_failed'),
     say: (endpoint) => ({
       sentence: `${waitFor(endpoint)} Last error: ${endpoint.recent.lastError}`,
-      evidence: { lastError: endpoint.recent.lastError },
+      evidence: lastErrorOf(endpoint),
       command: `sluice endpoint get ${operands(endpoint)}`,
     }),
   }),
@@ -96,7 +70,7 @@ export const endpointRules: readonly Rule[] = [
     when: ({ waiting, recent }) => waiting > 0 && failedBy(recent, 'client_certificate') && recent.delivered === 0,
     say: (endpoint) => ({
       sentence: `${waitFor(endpoint)} Last error: ${endpoint.recent.lastError}`,
-      evidence: { lastError: endpoint.recent.lastError },
+      evidence: lastErrorOf(endpoint),
       command: `sluice endpoint update ${operands(endpoint)} --client-certificate FILE`,
     }),
   }),
@@ -129,8 +103,7 @@ export const endpointRules: readonly Rule[] = [
     remedy: 'Ask the receiver for a higher limit. Sluice obeys its Retry-After.',
     when: (endpoint, limits) => endpoint.reason === 'held' && isBehind(endpoint, limits),
     say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
-      evidence: { lastError: endpoint.recent.lastError },
+      evidence: lastErrorOf(endpoint),
       command: `sluice why ${endpoint.app} --endpoint ${endpoint.endpoint}`,
     }),
   }),
@@ -141,11 +114,7 @@ export const endpointRules: readonly Rule[] = [
       'The first delivery of an ordered lane waits for its retry, and the others have waited behind it for more than a minute.',
     remedy: 'Fix the receiver, then retry the first delivery at once.',
     when: (endpoint, limits) => endpoint.reason === 'behind_head' && isBehind(endpoint, limits),
-    say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
-      evidence: { lastError: endpoint.recent.lastError },
-      command: `sluice lane retry-head ${operands(endpoint)}`,
-    }),
+    say: (endpoint) => ({ evidence: lastErrorOf(endpoint), command: `sluice lane retry-head ${operands(endpoint)}` }),
   }),
   endpointRule({
     code: 'timeouts_hold_slots',
@@ -241,7 +210,7 @@ export const endpointRules: readonly Rule[] = [
     },
     say: (endpoint) => ({
       sentence: `${waitFor(endpoint)} The endpoint reached the limit of failed attempts a minute. Last error: ${endpoint.recent.lastError ?? 'unknown'}`,
-      evidence: { lastError: endpoint.recent.lastError },
+      evidence: lastErrorOf(endpoint),
       command: `sluice why ${endpoint.app} --endpoint ${endpoint.endpoint}`,
     }),
   }),
@@ -253,7 +222,6 @@ export const endpointRules: readonly Rule[] = [
     remedy: 'Wait, or reset the circuit to send at the full rate at once.',
     when: (endpoint, limits) => endpoint.reason === 'slowed' && isBehind(endpoint, limits),
     say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
       evidence: { pace: endpoint.pace, lastError: endpoint.recent.lastError },
       command: `sluice circuit reset ${operands(endpoint)}`,
     }),
@@ -291,7 +259,6 @@ export const endpointRules: readonly Rule[] = [
       (endpoint.crowded === 'application' || endpoint.crowded === 'share') &&
       isBehind(endpoint, limits),
     say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
       evidence: { neededConcurrency: Math.ceil(neededSlots(endpoint) * headroom) },
       command: `sluice app get ${endpoint.app}`,
     }),
@@ -317,15 +284,77 @@ export const endpointRules: readonly Rule[] = [
     remedy: "Read the worker's log; restart it. After its lease another worker takes its lanes over.",
     when: ({ reason, oldestDueMs }, { stuckMs }) =>
       (reason === 'owner_silent' || reason === 'lease_unsure' || reason === 'store_trouble') && oldestDueMs >= stuckMs,
-    say: (endpoint) => ({
-      sentence: `${waitFor(endpoint)} ${endpoint.detail}`,
-      evidence: { reason: endpoint.reason },
-      command: 'sluice workers',
-    }),
+    say: (endpoint) => ({ evidence: { reason: endpoint.reason }, command: 'sluice workers' }),
   }),
 ]
+
+function lastErrorOf({ recent: { lastError } }: EndpointFacts) {
+  return { lastError }
+}
 
 /** Whether the latest failure has this code. */
 function failedBy({ lastError }: EndpointFacts['recent'], code: string): boolean {
   return lastError?.startsWith(`${code}:`) ?? false
+}
+
+/** An entry whose findings are about endpoints, and explain why their deliveries wait. */
+function endpointRule(
+  entry: Omit<Rule, 'find'> & {
+    readonly when: (endpoint: EndpointFacts, limits: DoctorLimits, facts: DoctorFacts) => boolean
+    /** The command, with figures beside those of every endpoint, and the sentence where it is not that of `why`. */
+    readonly say: (
+      endpoint: EndpointFacts,
+      facts: DoctorFacts,
+    ) => Pick<Found, 'command'> & Partial<Pick<Found, 'sentence' | 'evidence'>>
+  },
+): Rule {
+  const { when, say, ...rest } = entry
+  return {
+    ...rest,
+    find(facts, limits, { explained }) {
+      const met = facts.endpoints.filter((each) => !explained.has(each) && when(each, limits, facts))
+      return met.map((each) => {
+        explained.add(each)
+        const { waiting, oldestDueMs, detail, app, endpoint } = each
+        const { sentence = `${waitFor(each)} ${detail}`, evidence, command } = say(each, facts)
+        const figures = { waiting, oldestDueMs: Math.round(oldestDueMs), ...evidence }
+        return { sentence, evidence: figures, command, app, endpoint }
+      })
+    },
+  }
+}
+
+/** The operands of commands about an endpoint. */
+function operands({ app, endpoint }: Pick<EndpointFacts, 'app' | 'endpoint'>): string {
+  return `${app} ${endpoint}`
+}
+
+/** The endpoint's name in a sentence. */
+export function nameOf({ app, endpoint }: Pick<EndpointFacts, 'app' | 'endpoint'>): string {
+  return `${endpoint} of ${app}`
+}
+
+/** Room above the figure that Little's law gives, so that a queue also shrinks. */
+export const headroom = 1.2
+
+/** Attempts that must be under way at once, by Little's law: arrival rate × time of an attempt. */
+export function neededSlots({ arrivalRate, recent }: EndpointFacts): number {
+  return ((arrivalRate ?? 0) * recent.meanMs) / 1000
+}
+
+/** Whether its deliveries have been due for too long. */
+export function isBehind({ oldestDueMs }: EndpointFacts, { behindMs }: DoctorLimits): boolean {
+  return oldestDueMs >= behindMs
+}
+
+/** How many deliveries wait for the endpoint, as a sentence. */
+export function waitFor(endpoint: EndpointFacts): string {
+  const { waiting, isExact } = endpoint
+  const atLeast = isExact ? '' : 'At least '
+  return `${atLeast}${count(waiting, 'delivery waits', 'deliveries wait')} for ${nameOf(endpoint)}.`
+}
+
+/** A figure to three digits. */
+export function rounded(figure: number): number {
+  return Number(figure.toPrecision(3))
 }

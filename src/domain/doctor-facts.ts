@@ -3,8 +3,7 @@ import type { EpochMs } from './clock.ts'
 import type { LimitSource } from './endpoint.ts'
 import type { CircuitState } from './health.ts'
 import type { Crowded, Slots } from './snapshot.ts'
-import type { StoreCondition } from './store-condition.ts'
-import type { WaitingTotals } from './why-waiting.ts'
+import type { WaitingTotals } from './why.ts'
 
 /** Everything that the doctor's rules judge, as of one look. */
 export interface DoctorFacts {
@@ -193,4 +192,118 @@ export const doctorLimits: DoctorLimits = {
   scheduleMs: 60_000,
   waitingShare: 0.8,
   slotShare: 0.85,
+}
+
+/** The condition of the database, as figures that operators and the rules of the doctor judge. */
+export interface StoreCondition {
+  /** The store's clock. */
+  readonly now: EpochMs
+  /** Time that one durable write took just now. */
+  readonly commitMs: number
+  /** Size of the database; null for a database in memory. */
+  readonly bytes: number | null
+  /** Size of SQLite's write-ahead log; null on Postgres and in memory. */
+  readonly logBytes: number | null
+  /** The file system of the SQLite file; null on Postgres and in memory. */
+  readonly disk: DiskCondition | null
+  /** The server's settings and sessions; null on SQLite. */
+  readonly server: PostgresCondition | null
+}
+
+interface DiskCondition {
+  readonly path: string
+  readonly freeBytes: number
+  readonly totalBytes: number
+  /** The name of a network file system, on which SQLite's locks cannot be trusted; null for any other. */
+  readonly network: string | null
+}
+
+export interface PostgresCondition {
+  readonly database: string
+  /** Settings of the server by which a power cut may lose committed transactions, such as `fsync = off`. */
+  readonly unsafe: readonly string[]
+  /** `synchronous_commit` of sessions that do not set it: those of programs that publish in their own transactions. */
+  readonly synchronousCommit: string
+  readonly autovacuum: boolean
+  /** The limit of connections that is nearest: of the server, of the database or of the role. */
+  readonly connections: { readonly of: 'server' | 'database' | 'role'; readonly used: number; readonly limit: number }
+  /** The oldest transaction of a session of this database; null without one. */
+  readonly oldestTransaction: OpenTransaction | null
+  /** The table with the most dead rows. */
+  readonly deadRows: { readonly table: string; readonly dead: number; readonly live: number } | null
+}
+
+export interface OpenTransaction {
+  readonly pid: number
+  readonly application: string
+  /** Whether the session waits for its client and does nothing. */
+  readonly isIdle: boolean
+  readonly ageMs: number
+  /** Sessions that wait for a lock of it. */
+  readonly blocks: number
+}
+
+/** Types of network file systems as Linux reports them (statfs(2)). */
+const networkFileSystems: ReadonlyMap<number, string> = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x65735546, 'FUSE'],
+  [0x01021997, '9P'],
+  [0x00c36400, 'Ceph'],
+  [0x0bd00bd0, 'Lustre'],
+  [0x01161970, 'GFS2'],
+  [0x5346414f, 'AFS'],
+  [0x7461636f, 'OCFS2'],
+])
+
+/** The name of a network file system by its type; null for any other. Some systems report the type as a signed number. */
+export function networkFileSystem(type: number): string | null {
+  return networkFileSystems.get(type >>> 0) ?? null
+}
+
+/** `warning`: something will go wrong, or goes wrong for one receiver; `critical`: deliveries stand still or may be lost. */
+export type Severity = 'warning' | 'critical'
+
+/** One thing that is wrong, with its figures and the command that helps. */
+export interface Finding {
+  readonly code: string
+  readonly severity: Severity
+  /** One sentence or two, shown to operators. */
+  readonly sentence: string
+  readonly evidence: Evidence
+  /** The command that helps, or the one that shows more. */
+  readonly command: string
+  /** The application and endpoint, by uid or id; null for a finding about the whole system. */
+  readonly app: string | null
+  readonly endpoint: string | null
+}
+
+type Evidence = Readonly<Record<string, number | string | boolean | null>>
+
+/** A finding with the code and severity of its rule. */
+export type Found = Omit<Finding, 'code' | 'severity' | 'app' | 'endpoint'> &
+  Partial<Pick<Finding, 'severity' | 'app' | 'endpoint'>>
+
+/** One entry of the table of rules. docs/doctor.md is made from it. */
+export interface Rule {
+  readonly code: string
+  /** Of most findings; a finding may be more severe. */
+  readonly severity: Severity
+  /** When a finding is critical though most are warnings, for the docs. */
+  readonly criticalWhen?: string
+  /** The trouble, for the docs. */
+  readonly meaning: string
+  /** The remedy, for the docs. */
+  readonly remedy: string
+  readonly find: (facts: DoctorFacts, limits: DoctorLimits, known: Known) => Found | readonly Found[] | undefined
+}
+
+/** The findings so far, as far as later rules need to know them. */
+export interface Known {
+  /** Endpoints whose waiting deliveries are explained: each has one cause. */
+  readonly explained: Set<EndpointFacts>
+  /** Whether a cause was found that makes every endpoint wait. */
+  allExplained: boolean
 }

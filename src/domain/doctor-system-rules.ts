@@ -1,6 +1,5 @@
-import type { DoctorFacts, WorkerFacts } from './doctor-facts.ts'
-import { bytesText, percent, type Rule } from './doctor-rule.ts'
-import { count, span } from './phrases.ts'
+import type { DoctorFacts, Rule, WorkerFacts } from './doctor-facts.ts'
+import { bytesText, count, percent, span } from './phrases.ts'
 
 /** The rules about the store and the processes, the most fundamental first. */
 export const systemRules: readonly Rule[] = [
@@ -11,16 +10,13 @@ export const systemRules: readonly Rule[] = [
     remedy: 'Look for other programs on the same disk or database server, and for a held lock.',
     find: ({ store, dialect }, { slowCommitMs }, known) => {
       const { commitMs } = store
-      if (commitMs < slowCommitMs) return []
+      if (commitMs < slowCommitMs) return undefined
       known.allExplained = true
-      return [
-        {
-          sentence: `A durable write took ${span(commitMs)}; a healthy store takes a few milliseconds. Publishes and deliveries wait for it.`,
-          evidence: { commitMs: Math.round(commitMs) },
-          command:
-            dialect === 'sqlite' ? 'iostat -x 1 5' : psql("select * from pg_stat_activity where state <> 'idle'"),
-        },
-      ]
+      return {
+        sentence: `A durable write took ${span(commitMs)}; a healthy store takes a few milliseconds. Publishes and deliveries wait for it.`,
+        evidence: { commitMs: Math.round(commitMs) },
+        command: dialect === 'sqlite' ? 'iostat -x 1 5' : psql("select * from pg_stat_activity where state <> 'idle'"),
+      }
     },
   },
   {
@@ -30,16 +26,14 @@ export const systemRules: readonly Rule[] = [
     meaning: 'Less than 1 GiB is free on the file system of the SQLite file.',
     remedy: 'Make room, or shorten `retention`. A full disk makes Sluice refuse publishes; it loses nothing.',
     find: ({ store: { disk } }, { diskBytes }) => {
-      if (disk === null || disk.freeBytes >= diskBytes) return []
+      if (disk === null || disk.freeBytes >= diskBytes) return undefined
       const { path, freeBytes, totalBytes } = disk
-      return [
-        {
-          severity: freeBytes < diskBytes / 8 ? 'critical' : 'warning',
-          sentence: `The file system of ${path} has ${bytesText(freeBytes)} of ${bytesText(totalBytes)} left.`,
-          evidence: { path, freeBytes, totalBytes },
-          command: `df -h ${quoted(path)}`,
-        },
-      ]
+      return {
+        severity: freeBytes < diskBytes / 8 ? 'critical' : 'warning',
+        sentence: `The file system of ${path} has ${bytesText(freeBytes)} of ${bytesText(totalBytes)} left.`,
+        evidence: { path, freeBytes, totalBytes },
+        command: `df -h ${quoted(path)}`,
+      }
     },
   },
   {
@@ -49,15 +43,13 @@ export const systemRules: readonly Rule[] = [
     meaning: 'The write-ahead log of SQLite is larger than 128 MiB: a reader keeps it from being emptied.',
     remedy: 'End the process that keeps a read transaction open, such as a shell or a backup.',
     find: ({ store: { logBytes, disk } }, limits) => {
-      if (logBytes === null || disk === null || logBytes < limits.logBytes) return []
-      return [
-        {
-          severity: logBytes >= 8 * limits.logBytes ? 'critical' : 'warning',
-          sentence: `The write-ahead log has grown to ${bytesText(logBytes)}, because another process keeps a read transaction open.`,
-          evidence: { logBytes, freeBytes: disk.freeBytes },
-          command: `fuser -v ${quoted(`${disk.path}-wal`)}`,
-        },
-      ]
+      if (logBytes === null || disk === null || logBytes < limits.logBytes) return undefined
+      return {
+        severity: logBytes >= 8 * limits.logBytes ? 'critical' : 'warning',
+        sentence: `The write-ahead log has grown to ${bytesText(logBytes)}, because another process keeps a read transaction open.`,
+        evidence: { logBytes, freeBytes: disk.freeBytes },
+        command: `fuser -v ${quoted(`${disk.path}-wal`)}`,
+      }
     },
   },
   {
@@ -66,14 +58,12 @@ export const systemRules: readonly Rule[] = [
     meaning: 'The SQLite file is on a network file system, whose locks and writes SQLite cannot rely on.',
     remedy: 'Move the file to a local disk, or use Postgres.',
     find: ({ store: { disk } }) => {
-      if (disk === null || disk.network === null) return []
-      return [
-        {
-          sentence: `${disk.path} is on a network file system (${disk.network}): it may be damaged, and accepted messages may be lost.`,
-          evidence: { path: disk.path, fileSystem: disk.network },
-          command: `df -T ${quoted(disk.path)}`,
-        },
-      ]
+      if (disk === null || disk.network === null) return undefined
+      return {
+        sentence: `${disk.path} is on a network file system (${disk.network}): it may be damaged, and accepted messages may be lost.`,
+        evidence: { path: disk.path, fileSystem: disk.network },
+        command: `df -T ${quoted(disk.path)}`,
+      }
     },
   },
   {
@@ -82,15 +72,13 @@ export const systemRules: readonly Rule[] = [
     meaning: 'The Postgres server has `fsync` or `full_page_writes` off: a power cut loses accepted messages.',
     remedy: 'Switch the setting on and reload the server. Sluice refuses new connections until then.',
     find: ({ store: { server } }) => {
-      if (server === null || server.unsafe.length === 0) return []
+      if (server === null || server.unsafe.length === 0) return undefined
       const names = server.unsafe.map((setting) => setting.split(' ')[0])
-      return [
-        {
-          sentence: `The Postgres server would lose accepted messages in a power cut: ${server.unsafe.join(', ')}.`,
-          evidence: { settings: server.unsafe.join(', ') },
-          command: `${names.map((name) => psql(`alter system set ${name} = on`)).join(' && ')} && ${psql('select pg_reload_conf()')}`,
-        },
-      ]
+      return {
+        sentence: `The Postgres server would lose accepted messages in a power cut: ${server.unsafe.join(', ')}.`,
+        evidence: { settings: server.unsafe.join(', ') },
+        command: `${names.map((name) => psql(`alter system set ${name} = on`)).join(' && ')} && ${psql('select pg_reload_conf()')}`,
+      }
     },
   },
   {
@@ -100,15 +88,13 @@ export const systemRules: readonly Rule[] = [
       "The database's default of `synchronous_commit` is off. Sluice's own publishes set it on, but not those that a program makes within its own transactions.",
     remedy: 'Set it on for the database, or in the program that publishes within its transactions.',
     find: ({ store: { server } }) => {
-      if (server === null || server.synchronousCommit !== 'off') return []
-      return [
-        {
-          sentence:
-            'synchronous_commit is off by default in this database: a power cut may lose messages that programs publish within their own transactions.',
-          evidence: { synchronousCommit: server.synchronousCommit },
-          command: psql(`alter database ${server.database} set synchronous_commit = on`),
-        },
-      ]
+      if (server === null || server.synchronousCommit !== 'off') return undefined
+      return {
+        sentence:
+          'synchronous_commit is off by default in this database: a power cut may lose messages that programs publish within their own transactions.',
+        evidence: { synchronousCommit: server.synchronousCommit },
+        command: psql(`alter database ${server.database} set synchronous_commit = on`),
+      }
     },
   },
   {
@@ -118,20 +104,18 @@ export const systemRules: readonly Rule[] = [
     meaning: 'Nine of ten connections that the server, the database or the role may have are in use.',
     remedy: 'Raise the limit, or end programs that keep connections open.',
     find: ({ store: { server } }, { connectionShare }) => {
-      if (server === null) return []
+      if (server === null) return undefined
       const { of, used, limit } = server.connections
-      if (used < limit * connectionShare) return []
+      if (used < limit * connectionShare) return undefined
       const owner = { server: 'the server', database: 'the database', role: 'the role' }[of]
-      return [
-        {
-          severity: used >= limit ? 'critical' : 'warning',
-          sentence: `${used} of ${limit} connections of ${owner} are in use. Each process of Sluice needs up to nine.`,
-          evidence: { of, used, limit },
-          command: psql(
-            'select usename, application_name, state, count(*) from pg_stat_activity group by 1, 2, 3 order by 4 desc',
-          ),
-        },
-      ]
+      return {
+        severity: used >= limit ? 'critical' : 'warning',
+        sentence: `${used} of ${limit} connections of ${owner} are in use. Each process of Sluice needs up to nine.`,
+        evidence: { of, used, limit },
+        command: psql(
+          'select usename, application_name, state, count(*) from pg_stat_activity group by 1, 2, 3 order by 4 desc',
+        ),
+      }
     },
   },
   {
@@ -143,18 +127,16 @@ export const systemRules: readonly Rule[] = [
     remedy: 'End the session, and set `idle_in_transaction_session_timeout` for its role.',
     find: ({ store: { server } }, { idleTransactionMs, longTransactionMs }) => {
       const open = server?.oldestTransaction ?? null
-      if (open === null || open.ageMs < (open.isIdle ? idleTransactionMs : longTransactionMs)) return []
+      if (open === null || open.ageMs < (open.isIdle ? idleTransactionMs : longTransactionMs)) return undefined
       const { pid, application, isIdle, ageMs, blocks } = open
       const blocked = blocks === 0 ? '' : ` ${count(blocks, 'session waits', 'sessions wait')} for its locks.`
       const state = isIdle ? 'is idle within a transaction that began' : 'runs a transaction that began'
-      return [
-        {
-          severity: blocks > 0 ? 'critical' : 'warning',
-          sentence: `Session ${pid} (${application || 'unnamed'}) ${state} ${span(ageMs)} ago: vacuum cannot remove newer rows.${blocked}`,
-          evidence: { pid, application, isIdle, ageMs, blocks },
-          command: psql(`select pg_terminate_backend(${pid})`),
-        },
-      ]
+      return {
+        severity: blocks > 0 ? 'critical' : 'warning',
+        sentence: `Session ${pid} (${application || 'unnamed'}) ${state} ${span(ageMs)} ago: vacuum cannot remove newer rows.${blocked}`,
+        evidence: { pid, application, isIdle, ageMs, blocks },
+        command: psql(`select pg_terminate_backend(${pid})`),
+      }
     },
   },
   {
@@ -163,19 +145,17 @@ export const systemRules: readonly Rule[] = [
     meaning: 'A table has more than 200,000 dead rows and twice as many as live ones, or autovacuum is off.',
     remedy: 'Switch autovacuum on, look for old transactions, and vacuum the table.',
     find: ({ store: { server } }, limits) => {
-      if (server === null) return []
+      if (server === null) return undefined
       const { autovacuum, deadRows } = server
       const lags = deadRows !== null && deadRows.dead >= limits.deadRows && deadRows.dead > 2 * deadRows.live
-      if (autovacuum && !lags) return []
+      if (autovacuum && !lags) return undefined
       const { table = 'pending', dead = 0, live = 0 } = deadRows ?? {}
       const rows = `The table ${table} has ${count(dead, 'dead row')} beside ${count(live, 'live row')}`
-      return [
-        {
-          sentence: autovacuum ? `${rows}: autovacuum does not keep up.` : `Autovacuum is off. ${rows}.`,
-          evidence: { autovacuum, table, deadRows: dead, liveRows: live },
-          command: autovacuum ? psql(`vacuum (analyze) ${table}`) : psql('alter system set autovacuum = on'),
-        },
-      ]
+      return {
+        sentence: autovacuum ? `${rows}: autovacuum does not keep up.` : `Autovacuum is off. ${rows}.`,
+        evidence: { autovacuum, table, deadRows: dead, liveRows: live },
+        command: autovacuum ? psql(`vacuum (analyze) ${table}`) : psql('alter system set autovacuum = on'),
+      }
     },
   },
   {
@@ -185,7 +165,7 @@ export const systemRules: readonly Rule[] = [
     meaning: 'The clock of a process differs from that of the Postgres server by more than two seconds.',
     remedy: 'Let the machine follow a time server.',
     find: ({ process, workers, dialect }, { clockMs }) => {
-      if (dialect === 'sqlite') return []
+      if (dialect === 'sqlite') return undefined
       const clocks = [
         { name: 'The clock of this server', aheadMs: process.clockAheadMs },
         ...workers.filter(isAlive).map(({ id, name, clockAheadMs }) => ({
@@ -194,19 +174,17 @@ export const systemRules: readonly Rule[] = [
         })),
       ]
       const [worst] = clocks.toSorted((a, b) => Math.abs(b.aheadMs) - Math.abs(a.aheadMs))
-      if (worst === undefined || Math.abs(worst.aheadMs) < clockMs) return []
+      if (worst === undefined || Math.abs(worst.aheadMs) < clockMs) return undefined
       const off = Math.abs(worst.aheadMs)
-      return [
-        {
-          severity: off >= 60_000 ? 'critical' : 'warning',
-          sentence: `${worst.name} is ${span(off)} ${worst.aheadMs > 0 ? 'ahead of' : 'behind'} the Postgres server's. Receivers refuse signatures whose time is off by minutes.`,
-          evidence: {
-            aheadMs: Math.round(worst.aheadMs),
-            clocksOff: clocks.filter(({ aheadMs }) => Math.abs(aheadMs) >= clockMs).length,
-          },
-          command: 'timedatectl status',
+      return {
+        severity: off >= 60_000 ? 'critical' : 'warning',
+        sentence: `${worst.name} is ${span(off)} ${worst.aheadMs > 0 ? 'ahead of' : 'behind'} the Postgres server's. Receivers refuse signatures whose time is off by minutes.`,
+        evidence: {
+          aheadMs: Math.round(worst.aheadMs),
+          clocksOff: clocks.filter(({ aheadMs }) => Math.abs(aheadMs) >= clockMs).length,
         },
-      ]
+        command: 'timedatectl status',
+      }
     },
   },
   {
@@ -216,17 +194,15 @@ export const systemRules: readonly Rule[] = [
     meaning: 'No worker is alive, so nothing is delivered.',
     remedy: 'Start `sluice serve` or `sluice worker` on the store.',
     find: ({ workers, waiting }, _limits, known) => {
-      if (workers.some(isAlive)) return []
+      if (workers.some(isAlive)) return undefined
       known.allExplained = true
       const lapsed = workers.filter(({ state }) => state === 'lapsed').length
-      return [
-        {
-          severity: waiting.total > 0 ? 'critical' : 'warning',
-          sentence: `No worker is alive. ${count(waiting.total, 'delivery waits', 'deliveries wait')}.`,
-          evidence: { waiting: waiting.total, lapsed },
-          command: 'sluice serve',
-        },
-      ]
+      return {
+        severity: waiting.total > 0 ? 'critical' : 'warning',
+        sentence: `No worker is alive. ${count(waiting.total, 'delivery waits', 'deliveries wait')}.`,
+        evidence: { waiting: waiting.total, lapsed },
+        command: 'sluice serve',
+      }
     },
   },
   {
@@ -258,15 +234,13 @@ export const systemRules: readonly Rule[] = [
     find: ({ workers }, { diedMs }) => {
       const died = workers.filter(({ state, endedAgoMs }) => state === 'dead' && (endedAgoMs ?? diedMs) < diedMs)
       const [last] = died.toSorted((a, b) => (a.endedAgoMs ?? 0) - (b.endedAgoMs ?? 0))
-      if (last === undefined) return []
+      if (last === undefined) return undefined
       const others = died.length === 1 ? '' : ` ${count(died.length, 'worker')} died in the last ${span(diedMs)}.`
-      return [
-        {
-          sentence: `Worker ${last.id} (${last.name}) died ${span(last.endedAgoMs ?? 0)} ago: its lease ran out.${others}`,
-          evidence: { died: died.length, worker: last.id, endedAgoMs: last.endedAgoMs ?? 0 },
-          command: 'sluice workers --all',
-        },
-      ]
+      return {
+        sentence: `Worker ${last.id} (${last.name}) died ${span(last.endedAgoMs ?? 0)} ago: its lease ran out.${others}`,
+        evidence: { died: died.length, worker: last.id, endedAgoMs: last.endedAgoMs ?? 0 },
+        command: 'sluice workers --all',
+      }
     },
   },
   {
@@ -276,14 +250,12 @@ export const systemRules: readonly Rule[] = [
     remedy: 'Restart a worker, and read its log for "trouble while leading".',
     find: ({ workers, hasLeader }, { leaderlessMs }) => {
       const longest = Math.max(0, ...workers.filter(isAlive).map(({ joinedAgoMs }) => joinedAgoMs))
-      if (hasLeader || longest < leaderlessMs || !workers.some(isAlive)) return []
-      return [
-        {
-          sentence: `No process leads, though a worker has been alive for ${span(longest)}. Schedules, retention and sweeps stand still.`,
-          evidence: { workers: workers.filter(isAlive).length, longestAliveMs: longest },
-          command: 'sluice workers',
-        },
-      ]
+      if (hasLeader || longest < leaderlessMs || !workers.some(isAlive)) return undefined
+      return {
+        sentence: `No process leads, though a worker has been alive for ${span(longest)}. Schedules, retention and sweeps stand still.`,
+        evidence: { workers: workers.filter(isAlive).length, longestAliveMs: longest },
+        command: 'sluice workers',
+      }
     },
   },
   {
@@ -295,15 +267,13 @@ export const systemRules: readonly Rule[] = [
       const alive = workers.filter(isAlive)
       const versions = new Map<string, number>([[process.version, 0]])
       for (const { version } of alive) if (version !== null) versions.set(version, (versions.get(version) ?? 0) + 1)
-      if (versions.size < 2) return []
+      if (versions.size < 2) return undefined
       const list = [...versions].map(([version, n]) => `${version} (${count(n, 'worker')})`).join(', ')
-      return [
-        {
-          sentence: `Processes run different versions: ${list}. This one runs ${process.version}.`,
-          evidence: { thisProcess: process.version, versions: [...versions.keys()].join(', ') },
-          command: 'sluice workers',
-        },
-      ]
+      return {
+        sentence: `Processes run different versions: ${list}. This one runs ${process.version}.`,
+        evidence: { thisProcess: process.version, versions: [...versions.keys()].join(', ') },
+        command: 'sluice workers',
+      }
     },
   },
 ]

@@ -1,11 +1,18 @@
 import { capacityRules } from './doctor-capacity-rules.ts'
 import { endpointRules } from './doctor-endpoint-rules.ts'
-import { type DoctorFacts, type DoctorLimits, doctorLimits, type StoreDown } from './doctor-facts.ts'
-import type { Finding, Found, Known, Rule, Severity } from './doctor-rule.ts'
+import {
+  type DoctorFacts,
+  type DoctorLimits,
+  doctorLimits,
+  type Finding,
+  type Found,
+  type Known,
+  type Rule,
+  type Severity,
+  type StoreDown,
+} from './doctor-facts.ts'
 import { systemRules } from './doctor-system-rules.ts'
 import { count, perSecond, span, withCommas } from './phrases.ts'
-
-export type { Finding, Severity } from './doctor-rule.ts'
 
 /** The rules about dead letters, schedules and refused publishes. */
 const intakeRules: readonly Rule[] = [
@@ -40,17 +47,15 @@ const intakeRules: readonly Rule[] = [
     remedy: 'Read the reasons, fix the receiver, and replay the dead letters.',
     find: ({ dead }, { deadLetters }) => {
       const { recent, before, windowMs, worst } = dead
-      if (recent < deadLetters || recent < 2 * before) return []
+      if (recent < deadLetters || recent < 2 * before) return undefined
       const most = worst === null ? '' : ` Most of the latest are of ${worst.endpoint} of ${worst.app}.`
-      return [
-        {
-          sentence: `${count(recent, 'delivery', 'deliveries')} became dead letters in the last ${span(windowMs)}, and ${withCommas(before)} in the ${span(windowMs)} before.${most}`,
-          evidence: { recent, before, windowMs, worstShare: worst?.share ?? null },
-          command: worst === null ? 'sluice dead list' : `sluice dead list ${worst.app} --endpoint ${worst.endpoint}`,
-          app: worst?.app ?? null,
-          endpoint: worst?.endpoint ?? null,
-        },
-      ]
+      return {
+        sentence: `${count(recent, 'delivery', 'deliveries')} became dead letters in the last ${span(windowMs)}, and ${withCommas(before)} in the ${span(windowMs)} before.${most}`,
+        evidence: { recent, before, windowMs, worstShare: worst?.share ?? null },
+        command: worst === null ? 'sluice dead list' : `sluice dead list ${worst.app} --endpoint ${worst.endpoint}`,
+        app: worst?.app ?? null,
+        endpoint: worst?.endpoint ?? null,
+      }
     },
   },
   {
@@ -62,17 +67,15 @@ const intakeRules: readonly Rule[] = [
       // Without a leader all are late, and that is a finding of its own.
       const late = hasLeader ? lateSchedules.filter(({ lateMs }) => lateMs >= scheduleMs) : []
       const [worst] = late
-      if (worst === undefined) return []
+      if (worst === undefined) return undefined
       const others = late.length === 1 ? '' : ` ${count(late.length, 'schedule')} are late.`
       const failed = worst.failures === 0 ? '' : ` ${count(worst.failures, 'run')} failed in a row.`
-      return [
-        {
-          sentence: `The schedule ${worst.schedule} of ${worst.app} is ${span(worst.lateMs)} late.${failed}${others}`,
-          evidence: { lateMs: worst.lateMs, late: late.length, failures: worst.failures },
-          command: `sluice schedule show ${worst.app} ${worst.schedule}`,
-          app: worst.app,
-        },
-      ]
+      return {
+        sentence: `The schedule ${worst.schedule} of ${worst.app} is ${span(worst.lateMs)} late.${failed}${others}`,
+        evidence: { lateMs: worst.lateMs, late: late.length, failures: worst.failures },
+        command: `sluice schedule show ${worst.app} ${worst.schedule}`,
+        app: worst.app,
+      }
     },
   },
 ]
@@ -119,7 +122,7 @@ const storeDown: Rule = {
   meaning:
     'The store takes no writes, or does not answer within two seconds. Publishes are refused, nothing is delivered, and nothing accepted is lost.',
   remedy: 'Bring the database or the disk back. Sluice goes on by itself.',
-  find: () => [],
+  find: () => undefined,
 }
 
 const serverUnreachable: Rule = {
@@ -127,7 +130,7 @@ const serverUnreachable: Rule = {
   severity: 'critical',
   meaning: 'The command reached no server at the URL.',
   remedy: 'Start the server, or name its URL with `--url`.',
-  find: () => [],
+  find: () => undefined,
 }
 
 /** The table of rules, in the order in which they look. The first two need no facts. */
@@ -162,7 +165,7 @@ export function diagnose(facts: DoctorFacts | StoreDown, limits: DoctorLimits = 
   const findings: Finding[] = []
   let more = 0
   for (const rule of rules) {
-    const found = rule.find(facts, limits, known)
+    const found = [rule.find(facts, limits, known) ?? []].flat()
     findings.push(...found.slice(0, perRule).map((each) => findingOf(rule, each)))
     more += Math.max(0, found.length - perRule)
   }

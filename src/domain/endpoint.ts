@@ -1,8 +1,8 @@
 import type { ApplicationSettings } from './application-fields.ts'
-import type { RateLimit } from './bucket.ts'
 import type { EpochMs } from './clock.ts'
 import type { ColumnValues } from './endpoint-fields.ts'
 import type { Flow } from './flow.ts'
+import type { RateLimit } from './rate.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 
 /** One tenant: owns endpoints and messages. */
@@ -73,6 +73,11 @@ export const endpointDefaults = { concurrency: 16 } as const
 /** Whether nothing may be sent to the endpoint for now. */
 export function isStopped(endpoint: Pick<Endpoint, 'disabled' | 'paused'>): boolean {
   return endpoint.disabled || endpoint.paused
+}
+
+/** How many attempts at the endpoint may be under way at once. */
+export function concurrencyOf({ concurrency, flow }: Pick<Endpoint, 'concurrency' | 'flow'>): number {
+  return flow.order === 'fifo' ? 1 : (concurrency ?? endpointDefaults.concurrency)
 }
 
 /** The endpoint's rate limit, or undefined when it has none. Without `burst`, a tenth of a period may be saved up. */
@@ -149,7 +154,7 @@ export function withDefaults(endpoint: Endpoint, server: ServerDefaults): Comple
   return { ...endpoint, throttleRate, throttlePeriodSeconds, burst, timeoutMs, connectTimeoutMs }
 }
 
-export type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
+type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
 
 /** One worker's share of an application's rate per second. A tenth of a second may be saved up. */
 export function applicationShare(rate: number, workers: number): RateLimit {

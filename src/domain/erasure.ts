@@ -2,7 +2,7 @@ import type { EpochMs } from './clock.ts'
 
 /** Treatments of deliveries that wait when their message is erased. */
 export const waitingPolicies = ['cancel', 'deliver-without'] as const
-export type WaitingPolicy = (typeof waitingPolicies)[number]
+type WaitingPolicy = (typeof waitingPolicies)[number]
 
 /** The request to erase a data subject. The subject itself is in no record: only its keyed hash is. */
 export interface SubjectErasure {
@@ -74,7 +74,7 @@ export const erasurePurpose = 'erasure'
 export const erasureAction = 'REPORT /app/:app/subject/erase'
 
 /** How much was erased, by kind. */
-export interface ErasureCounts {
+interface ErasureCounts {
   readonly messages: number
   readonly rewritten: number
   readonly cancelled: number

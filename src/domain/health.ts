@@ -2,8 +2,7 @@ import type { Random, SteadyMs } from './clock.ts'
 import type { CircuitCommand, CircuitPolicy } from './flow.ts'
 import type { Notice, NoticeType } from './notice.ts'
 import { type HealthSignal, type Outcome, signalOf } from './outcome.ts'
-import { Pace } from './pace.ts'
-import { SlidingCount } from './sliding-count.ts'
+import { Pace, SlidingCount } from './rate.ts'
 
 /** The default circuit policy: it opens after twenty failures in a row, or six of ten among fifty in a minute. */
 export const defaultCircuitPolicy: CircuitPolicy = {
@@ -293,7 +292,7 @@ export class Health {
 }
 
 /** When an attempt began, and in which era. */
-export interface Begun {
+interface Begun {
   readonly startedAt: SteadyMs
   readonly era: number
 }

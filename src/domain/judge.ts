@@ -18,17 +18,7 @@ export type Verdict =
  * drops what comes while it is disabled; `skipped`, an operator took it out of the way; `unshapable`, the shape of
  * the endpoint cannot be applied to this payload; `unfiltered`, the endpoint's filter would have taken too long.
  */
-export type DeadReason =
-  | 'exhausted'
-  | 'aged'
-  | 'gone'
-  | 'expired'
-  | 'overflow'
-  | 'disabled'
-  | 'skipped'
-  | 'unshapable'
-  | 'unfiltered'
-export const deadReasons: readonly DeadReason[] = [
+export const deadReasons = [
   'exhausted',
   'aged',
   'gone',
@@ -38,7 +28,8 @@ export const deadReasons: readonly DeadReason[] = [
   'skipped',
   'unshapable',
   'unfiltered',
-]
+] as const
+export type DeadReason = (typeof deadReasons)[number]
 
 /** The effect of an attempt on the whole endpoint, beside the one delivery. */
 export interface LaneEffect {

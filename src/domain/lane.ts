@@ -1,9 +1,7 @@
-import { Bucket, emptyBucketDebt, type FailureBudget, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
-import { OrderedQueue, type Ordering } from './ordered-queue.ts'
-import type { Pace } from './pace.ts'
-import { Queue } from './queue.ts'
+import { OrderedQueue, type Ordering, Queue } from './queue.ts'
+import { Bucket, emptyBucketDebt, type FailureBudget, type Pace, type RateLimit } from './rate.ts'
 import type { SlotUse, SlotUser } from './slot-use.ts'
 
 /** A lane rests at most this long because of its front: that delivery may expire or be skipped while no worker owns it. */
@@ -173,24 +171,4 @@ export function newAppLanes<T>(key: number): AppLanes<T> {
 /** When the application's rate allows the next request: `now` or later. */
 export function mayStartAt<T>({ bucket, notBefore }: AppLanes<T>, now: SteadyMs): SteadyMs {
   return bucket ? Math.max(bucket.readyAt(now), notBefore) : now
-}
-
-/** One worker's share of the lanes. */
-export interface Share {
-  /** A worker with this many lanes lets the others claim first. */
-  readonly content: number
-  /** A worker with more lanes than this gives the rest away. */
-  readonly most: number
-}
-
-/**
- * Divides lanes among workers. A worker may keep a tenth above the fair share, because moving a lane makes it pause; but not
- * while another worker has less than its share. Rounding up alone would let workers starve: five workers would share 12
- * lanes as 4, 4, 4, 0 and 0.
- */
-export function shareOf(workers: number, activeLanes: number, fewestLanes: number): Share {
-  const fair = activeLanes / workers
-  const isOneShort = fewestLanes < Math.min(Math.floor(fair), Math.ceil(fair * 0.9))
-  const content = Math.max(1, isOneShort ? Math.floor(fair) : Math.ceil(fair))
-  return { content, most: isOneShort ? content : content + Math.ceil(content / 10) }
 }

@@ -1,5 +1,3 @@
-import type { Timings } from './timings.ts'
-
 /**
  * The result of one attempt: a value, never an exception. The code is stable (API, metrics and docs use it); the error is a
  * sentence and may change.
@@ -23,48 +21,29 @@ export interface Outcome {
 /** Names in lower case and their values. The name `…` says how many further headers were left out. */
 export type ResponseHeaders = Readonly<Record<string, string>>
 
-export type OutcomeCode =
-  | 'delivered' //          2xx
-  | 'refused' //            any other status
-  | 'redirected' //         3xx: never followed
-  | 'blocked' //            the address guard refused the target
-  | 'dns_not_found'
-  | 'dns_failed'
-  | 'dns_timeout'
-  | 'connect_refused'
-  | 'connect_failed' //     no route, reset while connecting
-  | 'connect_timeout'
-  | 'tls_failed'
-  | 'client_certificate' // the receiver refused the client certificate, or asks for one
-  | 'token_failed' //       the token endpoint gave no access token, so nothing was sent
-  | 'timeout' //            connected, but no complete status line and headers before the deadline
-  | 'reset' //              the connection ended before an answer
-  | 'invalid_http'
-  | 'aborted' //            given up by Sluice: shutdown, or ownership was lost
-  | 'internal' //           a fault of our own; a bug, recorded and retried
-  | 'untried' //            no attempt's: a dead letter that ended without one
-
-export const outcomeCodes: readonly OutcomeCode[] = [
-  'delivered',
-  'refused',
-  'redirected',
-  'blocked',
+/** The codes of outcomes. */
+export const outcomeCodes = [
+  'delivered', //          2xx
+  'refused', //            any other status
+  'redirected', //         3xx: never followed
+  'blocked', //            the address guard refused the target
   'dns_not_found',
   'dns_failed',
   'dns_timeout',
   'connect_refused',
-  'connect_failed',
+  'connect_failed', //     no route, reset while connecting
   'connect_timeout',
   'tls_failed',
-  'client_certificate',
-  'token_failed',
-  'timeout',
-  'reset',
+  'client_certificate', // the receiver refused the client certificate, or asks for one
+  'token_failed', //       the token endpoint gave no access token, so nothing was sent
+  'timeout', //            connected, but no complete status line and headers before the deadline
+  'reset', //              the connection ended before an answer
   'invalid_http',
-  'aborted',
-  'internal',
-  'untried',
-]
+  'aborted', //            given up by Sluice: shutdown, or ownership was lost
+  'internal', //           a fault of our own; a bug, recorded and retried
+  'untried', //            no attempt's: a dead letter that ended without one
+] as const
+export type OutcomeCode = (typeof outcomeCodes)[number]
 
 /**
  * The meaning of an outcome for its receiver's health. `unwell`: no answer, or 5xx. `crowded`: 429 without a time. `well`: an
@@ -88,4 +67,60 @@ export function signalOf({
   if (status === 410) return 'nothing'
   if (status === 429) return 'crowded'
   return status >= 500 ? 'unwell' : 'well'
+}
+
+/**
+ * The split of an attempt's time. The parts follow each other; the rest of the attempt is the answer after its first byte,
+ * or the wait for an answer that never came. A part that did not take place is null: a connection that was open already has
+ * none of the first three, an address needs no DNS, and `http` has no TLS. A part that failed counts up to its failure.
+ */
+export interface Timings {
+  /** Whether the attempt used a connection that was open already. */
+  readonly reused: boolean
+  readonly dnsMs: number | null
+  readonly connectMs: number | null
+  readonly tlsMs: number | null
+  /** From the open connection to the first byte of the answer; null without an answer. */
+  readonly firstByteMs: number | null
+  /**
+   * The time before the first part: above 0 when the receiver had closed the connection that the attempt found, so that it
+   * opened another one. It is not stored.
+   */
+  readonly beforeMs?: number
+}
+
+/**
+ * The timings in the form in which they are stored: whole milliseconds, `dns,connect,tls,firstByte`, or only the first byte
+ * on a connection that was open already. Most attempts are such, and most are stored in one or two characters.
+ */
+export function writeTimings({ reused, dnsMs, connectMs, tlsMs, firstByteMs }: Timings): string {
+  if (reused) return whole(firstByteMs)
+  return `${whole(dnsMs)},${whole(connectMs)},${whole(tlsMs)},${whole(firstByteMs)}`
+}
+
+/** The timings in a stored text; null for an attempt that has none. */
+export function readTimings(text: string | null): Timings | null {
+  if (text === null) return null
+  const parts = text.split(',').map((part) => (part === '' ? null : Number(part)))
+  if (parts.length === 1) {
+    return { reused: true, dnsMs: null, connectMs: null, tlsMs: null, firstByteMs: parts[0] ?? null }
+  }
+  const [dnsMs = null, connectMs = null, tlsMs = null, firstByteMs = null] = parts
+  return { reused: false, dnsMs, connectMs, tlsMs, firstByteMs }
+}
+
+/** The timings in words, such as `dns 3, connect 12, tls 40, first byte 105`, all in milliseconds. */
+export function describeTimings({ reused, dnsMs, connectMs, tlsMs, firstByteMs }: Timings): string {
+  const parts: [string, number | null][] = [
+    ['dns', dnsMs],
+    ['connect', connectMs],
+    ['tls', tlsMs],
+    ['first byte', firstByteMs],
+  ]
+  const known = parts.flatMap(([name, ms]) => (ms === null ? [] : [`${name} ${Math.round(ms)}`]))
+  return [...(reused ? ['reused'] : []), ...known].join(', ')
+}
+
+function whole(ms: number | null): string {
+  return ms === null ? '' : String(Math.round(ms))
 }

@@ -47,7 +47,47 @@ export function withCommas(n: number): string {
   return String(n).replace(/\B(?=(\d{3})+$)/g, ',')
 }
 
+/** A size in the unit that reads best: `412 MiB`, `1.5 GiB`. */
+export function bytesText(bytes: number): string {
+  const mib = bytes / 2 ** 20
+  if (mib >= 1024) return `${Number((mib / 1024).toPrecision(3))} GiB`
+  return mib >= 1 ? `${Math.round(mib)} MiB` : `${Math.round(bytes / 1024)} KiB`
+}
+
+/** A share as a whole percentage. */
+export function percent(share: number): string {
+  return `${Math.round(share * 100)} %`
+}
+
 function two(seconds: number, large: number, name: string, small: number, smallName: string): string {
   const rest = Math.floor((seconds % large) / small)
   return `${Math.floor(seconds / large)} ${name}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
+}
+
+/** The known word most similar to the given one; undefined when none is similar enough. */
+export function nearest(word: string, known: readonly string[]): string | undefined {
+  let best: string | undefined
+  let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1
+  for (const candidate of known) {
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
+    if (distance < bestDistance) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best
+}
+
+/** How many letters must be put in, taken out or changed to turn one word into the other. */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= to.length; j++) {
+      const change = (row[j - 1] as number) + (from[i - 1] === to[j - 1] ? 0 : 1)
+      next.push(Math.min(change, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+    }
+    row = next
+  }
+  return row[to.length] as number
 }

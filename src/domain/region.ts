@@ -1,6 +1,3 @@
-import type { Share } from './lane.ts'
-import { shareOf } from './lane.ts'
-
 /** The region of lanes whose endpoint and application name none. */
 export const defaultRegion = 'default'
 
@@ -21,7 +18,7 @@ export function serves(regions: Regions, region: string | undefined): boolean {
 }
 
 /** The regions of one living worker, and the lanes that it owns in each region. */
-export interface RegionalWorker {
+interface RegionalWorker {
   readonly regions: Regions
   readonly owned: ReadonlyMap<string, number>
 }
@@ -59,7 +56,22 @@ export function regionShares(
   return shares
 }
 
-/** How many lanes of a region a worker should own. */
-export function shareOfRegion({ workers, activeLanes, fewestLanes }: RegionShare): Share {
-  return shareOf(workers, activeLanes, fewestLanes)
+/** One worker's share of the lanes. */
+export interface Share {
+  /** A worker with this many lanes lets the others claim first. */
+  readonly content: number
+  /** A worker with more lanes than this gives the rest away. */
+  readonly most: number
+}
+
+/**
+ * Divides lanes, of a region or of all, among workers. A worker may keep a tenth above the fair share, because moving a lane
+ * makes it pause; but not while another worker has less than its share. Rounding up alone would let workers starve: five
+ * workers would share 12 lanes as 4, 4, 4, 0 and 0.
+ */
+export function shareOf({ workers, activeLanes, fewestLanes }: RegionShare): Share {
+  const fair = activeLanes / workers
+  const isOneShort = fewestLanes < Math.min(Math.floor(fair), Math.ceil(fair * 0.9))
+  const content = Math.max(1, isOneShort ? Math.floor(fair) : Math.ceil(fair))
+  return { content, most: isOneShort ? content : content + Math.ceil(content / 10) }
 }

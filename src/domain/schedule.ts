@@ -3,7 +3,7 @@ import type { EpochMs } from './clock.ts'
 
 /** The policy for ticks that were missed because no process ran schedules. */
 export const missedPolicies = ['skip', 'once', 'all'] as const
-export type MissedPolicy = (typeof missedPolicies)[number]
+type MissedPolicy = (typeof missedPolicies)[number]
 
 /** A message that is published repeatedly, by a cron expression or after the deliveries of the last run. */
 export interface Schedule extends Timing {
@@ -62,7 +62,7 @@ export const graceMs = 5 * 60_000
 const countLimit = 100
 
 /** The work for a schedule that is due. */
-export interface RunPlan {
+interface RunPlan {
   /** The ticks to publish, in order. */
   readonly ticks: readonly EpochMs[]
   /** The ticks before them, which are not published: the last one, and how many. */

@@ -1,4 +1,3 @@
-import { Bucket, FailureBudget, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import {
@@ -11,8 +10,8 @@ import {
   newAppLanes,
   type OrderedLane,
 } from './lane.ts'
-import type { Entry, Ordering, Place } from './ordered-queue.ts'
-import { Heap, Queue } from './queue.ts'
+import { type Entry, Heap, type Ordering, type Place, Queue } from './queue.ts'
+import { Bucket, emptyBucketDebt, FailureBudget, type RateLimit } from './rate.ts'
 import { SlotReserve, SlotUse } from './slot-use.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 
@@ -98,7 +97,7 @@ export class Scheduler<T> {
     app.notBefore = notBefore
     if (!limit) app.bucket = undefined
     else if (app.bucket) app.bucket.reshape(limit, now)
-    else app.bucket = new Bucket(limit, now, Number.POSITIVE_INFINITY)
+    else app.bucket = new Bucket(limit, now, emptyBucketDebt)
     if (app.place === 'asleep') app.place = 'out'
     this.#enqueue(app, now)
   }

@@ -18,8 +18,8 @@ export interface Task {
 }
 
 /** A caller pauses, resumes or cancels a task. Only a paused task can run again. */
-export type TaskStatus = 'running' | 'paused' | 'finished' | 'failed' | 'cancelled'
-export const taskStatuses: readonly TaskStatus[] = ['running', 'paused', 'finished', 'failed', 'cancelled']
+export const taskStatuses = ['running', 'paused', 'finished', 'failed', 'cancelled'] as const
+export type TaskStatus = (typeof taskStatuses)[number]
 
 export type TaskCommand = 'pause' | 'resume' | 'cancel'
 
@@ -50,7 +50,7 @@ export type TaskWork =
   /** Lists the event types that each application's endpoints subscribe to. */
   | { readonly type: 'event-type.aggregate'; readonly input: Record<string, never> }
 
-export type TaskType = TaskWork['type']
+type TaskType = TaskWork['type']
 export const taskTypes: readonly TaskType[] = [
   'endpoint.recover',
   'endpoint.replay',

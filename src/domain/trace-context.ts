@@ -5,7 +5,7 @@
 export type TraceContext = string
 
 /** The context as the two headers that carry it. */
-export interface TraceHeaders {
+interface TraceHeaders {
   readonly traceparent: string
   readonly tracestate: string | null
 }

@@ -1,7 +1,7 @@
 import type { Outgoing, Store, StoredMessage } from '../store/store.ts'
 
 /** Names a message in the form of one delivery. */
-export interface BodyKey {
+interface BodyKey {
   readonly message: number
   /** Null for the message's own body. */
   readonly variant: number | null

@@ -1,14 +1,14 @@
-import type { Bucket } from '../domain/bucket.ts'
 import type { SteadyMs } from '../domain/clock.ts'
 import { replay } from '../domain/delivery.ts'
 import { inPlace, type Verdict } from '../domain/judge.ts'
 import type { OrderedLane } from '../domain/lane.ts'
-import type { Entry } from '../domain/ordered-queue.ts'
+import type { Entry } from '../domain/queue.ts'
+import type { Bucket } from '../domain/rate.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/delivering.ts'
 import type { PendingRow } from '../store/store.ts'
-import type { WatchedAttempt } from './attempt-watch.ts'
 import type { OwnedLane } from './owned-lane.ts'
+import type { WatchedAttempt } from './pump.ts'
 
 /**
  * One row on its way through this worker, and the state of its attempt. Nothing of one attempt is left in the next. The token

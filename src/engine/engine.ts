@@ -1,22 +1,20 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes } from '../domain/delivery.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
-import type { HealthDefaults } from '../domain/health-facts.ts'
+import type { HealthDefaults } from '../domain/endpoint-state.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { count } from '../domain/phrases.ts'
 import type { Regions } from '../domain/region.ts'
 import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Renewal, Store, StoredMessage, WorkerReport } from '../store/store.ts'
-import type { AttemptWatch } from './attempt-watch.ts'
 import { Bodies } from './bodies.ts'
 import type { Delivery } from './delivery.ts'
 import { LaneRegistry } from './lane-registry.ts'
 import { Loop } from './loop.ts'
 import { Membership } from './membership.ts'
-import { surplusIn } from './ordering.ts'
 import { Ownership } from './ownership.ts'
-import { Pump, type PumpParts } from './pump.ts'
+import { type AttemptWatch, Pump, type PumpParts } from './pump.ts'
 import { Reader } from './reader.ts'
 import { SettleQueue, Settling } from './settling.ts'
 import { Snapshots } from './snapshots.ts'
@@ -250,7 +248,7 @@ export class Engine {
     const now = this.#parts.clock.steady()
     this.#registry.each((owned) => {
       owned.rows.recheckIfOld(now)
-      for (const delivery of surplusIn(owned)) {
+      for (const delivery of owned.surplusInOrder()) {
         this.#settling.waitingEnds(delivery, { state: 'dead', reason: 'overflow' })
       }
       // A read that failed because of the store is requested again here.

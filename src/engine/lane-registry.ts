@@ -1,4 +1,3 @@
-import { emptyBucketDebt } from '../domain/bucket.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import {
   applicationShare,
@@ -9,11 +8,11 @@ import {
   type ServerDefaults,
   withDefaults,
 } from '../domain/endpoint.ts'
+import { type HealthDefaults, rulesOf } from '../domain/endpoint-state.ts'
 import { isSame } from '../domain/field.ts'
 import { Health } from '../domain/health.ts'
-import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
-import { type Share, shareOf } from '../domain/lane.ts'
-import { defaultRegion, type RegionShare, type Regions, serves, shareOfRegion } from '../domain/region.ts'
+import { emptyBucketDebt } from '../domain/rate.ts'
+import { defaultRegion, type RegionShare, type Regions, type Share, serves, shareOf } from '../domain/region.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import { bodyShaper } from '../shaping/shape.ts'
@@ -210,7 +209,7 @@ export class LaneRegistry {
     const kept = [...this.#lanes.values()].filter((owned) => !owned.isLeaving)
     const { regionShares } = membership
     if (regionShares === undefined) {
-      for (const owned of kept.slice(this.#share().most)) owned.leave()
+      for (const owned of kept.slice(shareOf(membership).most)) owned.leave()
     } else {
       for (const { lanes, share } of sharedByRegion(kept, regionShares)) {
         for (const owned of lanes.slice(share.most)) owned.leave()
@@ -220,17 +219,12 @@ export class LaneRegistry {
 
   /** Whether this worker owns its share of lanes that it shares with others, and lets them claim first. */
   get isContent(): boolean {
-    const { workers, regionShares } = this.#parts.membership
+    const { membership } = this.#parts
+    const { workers, regionShares } = membership
     if (workers <= 1) return false
-    if (regionShares === undefined) return this.#lanes.size >= this.#share().content
+    if (regionShares === undefined) return this.#lanes.size >= shareOf(membership).content
     const shared = sharedByRegion([...this.#lanes.values()], regionShares)
     return shared.some(({ lanes, share }) => lanes.length >= share.content)
-  }
-
-  /** How many lanes this worker should own where all workers share all lanes. */
-  #share(): Share {
-    const { workers, activeLanes, fewestLanes } = this.#parts.membership
-    return shareOf(workers, activeLanes, fewestLanes)
   }
 
   /** Drops the lanes that may be released, or all that are not busy; answers the state of each for its next owner. */
@@ -256,7 +250,7 @@ export class LaneRegistry {
 function sharedByRegion(lanes: readonly OwnedLane[], shares: ReadonlyMap<string, RegionShare>): readonly SharedLanes[] {
   const byRegion = Map.groupBy(lanes, ({ endpoint }) => endpoint.region ?? defaultRegion)
   return [...shares].flatMap(([region, share]) =>
-    share.workers <= 1 ? [] : [{ lanes: byRegion.get(region) ?? [], share: shareOfRegion(share) }],
+    share.workers <= 1 ? [] : [{ lanes: byRegion.get(region) ?? [], share: shareOf(share) }],
   )
 }
 
@@ -265,7 +259,7 @@ interface SharedLanes {
   readonly share: Share
 }
 
-export interface LaneRegistryParts {
+interface LaneRegistryParts {
   readonly store: Pick<Store, 'loadEndpoints'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

@@ -1,7 +1,7 @@
 import type { SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
 import type { Lane } from '../domain/lane.ts'
-import type { OrderedQueue } from '../domain/ordered-queue.ts'
+import type { OrderedQueue } from '../domain/queue.ts'
 import type { DueRead, PendingRow } from '../store/store.ts'
 
 /** A lane is read again when fewer rows than this are left in memory. */

@@ -157,14 +157,14 @@ export class TimedLanes {
   }
 }
 
-export interface LoopParts {
+interface LoopParts {
   readonly clock: Clock
   readonly scheduler: Pick<Scheduler<Delivery>, 'wakeAt'>
   readonly membership: Pick<Membership, 'holdsLease'>
 }
 
 /** The parts that the loop drives. They in turn wake the loop, so it gets them when it starts. */
-export interface LoopWork {
+interface LoopWork {
   readonly pump: Pick<Pump, 'run'>
   readonly reader: Pick<Reader, 'request'>
   readonly queue: Pick<SettleQueue, 'size'>

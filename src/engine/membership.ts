@@ -129,7 +129,7 @@ export class Membership {
   }
 }
 
-export interface MembershipParts {
+interface MembershipParts {
   readonly store: Pick<Store, 'join' | 'renew' | 'leave'>
   readonly clock: Clock
   readonly leaseMs: number

@@ -1,13 +1,13 @@
 import type { Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, timed } from '../domain/delivery.ts'
-import { type Endpoint, endpointDefaults, isStopped, rateLimit } from '../domain/endpoint.ts'
+import { concurrencyOf, type Endpoint, isStopped, rateLimit } from '../domain/endpoint.ts'
 import type { Health, HealthChange, HealthRules } from '../domain/health.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Lane, LaneLimits } from '../domain/lane.ts'
-import type { Ordering } from '../domain/ordered-queue.ts'
 import type { Outcome } from '../domain/outcome.ts'
+import type { Ordering } from '../domain/queue.ts'
+import { Throughput } from '../domain/rate.ts'
 import type { RetryPolicy } from '../domain/retry.ts'
-import { Throughput } from '../domain/sliding-count.ts'
 import type { OpenTarget } from '../sender/send.ts'
 import type { LaneRest, PendingRow } from '../store/store.ts'
 import type { Delivery } from './delivery.ts'
@@ -252,6 +252,14 @@ export class OwnedLane {
     return this.#surplus?.has(message) === true
   }
 
+  /** The waiting deliveries of an ordered lane beyond its queue limit. They end at once, as their turn may be far off. */
+  surplusInOrder(): Delivery[] {
+    const { order } = this.lane
+    if (order === undefined || !this.hasSurplus) return []
+    const waiting = [...order.entries()].filter(({ state, message }) => state === 'waiting' && this.isSurplus(message))
+    return waiting.map(({ item }) => item).filter(({ ordered }) => ordered?.isEnding === false)
+  }
+
   /** Whether the lane may go back to the store: it is not busy, and has nothing to do or may not do it for a while. */
   canRelease(now: SteadyMs): boolean {
     if (this.isBusy) return false
@@ -282,8 +290,7 @@ export class OwnedLane {
 
 /** The limits that an endpoint's settings give its lane. */
 export function limitsOf(endpoint: Endpoint): LaneLimits {
-  const concurrency = endpoint.concurrency ?? endpointDefaults.concurrency
-  return { rate: rateLimit(endpoint), concurrency: endpoint.flow.order === 'fifo' ? 1 : concurrency }
+  return { rate: rateLimit(endpoint), concurrency: concurrencyOf(endpoint) }
 }
 
 /** The ordering of an endpoint's lane; undefined for an unordered one. */

@@ -175,7 +175,7 @@ export class Ownership {
   }
 }
 
-export interface OwnershipParts {
+interface OwnershipParts {
   readonly store: Pick<Store, 'claim' | 'release' | 'reconcile'>
   readonly clock: Clock
   readonly membership: Membership

@@ -1,11 +1,12 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
-import { replay } from '../domain/delivery.ts'
+import { type Class, replay } from '../domain/delivery.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
 import { type DeadReason, judge, laneEffect, overdue, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import { drawsOf, oneAttempt } from '../domain/retry.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
+import type { TraceContext } from '../domain/trace-context.ts'
 import type { Outgoing } from '../store/delivering.ts'
-import type { AttemptWatch, StartedAttempt } from './attempt-watch.ts'
 import type { Bodies, Loaded } from './bodies.ts'
 import type { Delivery } from './delivery.ts'
 import type { Loop } from './loop.ts'
@@ -251,4 +252,42 @@ export interface PumpParts {
   /** No retry comes sooner, under any policy of an endpoint. */
   readonly leastRetryWaitMs?: number | undefined
   onTrouble(error: unknown): void
+}
+
+/** Watches attempts, for logs and traces. It never throws and never waits. */
+export interface AttemptWatch {
+  /** An attempt is about to be sent. Its end is of no interest when the answer is undefined. */
+  begin(started: StartedAttempt): WatchedAttempt | undefined
+}
+
+/** An attempt that is watched. */
+export interface WatchedAttempt {
+  /** The context that the receiver may continue; undefined when the attempt has no span of its own. */
+  readonly trace?: TraceContext | undefined
+  end(ended: EndedAttempt): void
+}
+
+/** An attempt at its start. */
+export interface StartedAttempt {
+  readonly endpoint: Pick<Endpoint, 'id' | 'appId' | 'url' | 'method'>
+  readonly message: {
+    readonly id: string
+    readonly eventType: string
+    readonly bytes: number
+    readonly trace: TraceContext | null
+  }
+  /** 1 for the first try of this message at this endpoint. */
+  readonly number: number
+  readonly class: Class
+  /** How long the delivery was due, see `lateMsOf`; null when that is unknown. */
+  readonly waitMs: number | null
+}
+
+/** An attempt at its end. */
+export interface EndedAttempt {
+  /** Null for an attempt that the worker gave up: it is not recorded. */
+  readonly id: string | null
+  readonly outcome: Outcome
+  /** Null for an attempt that the worker gave up: the delivery starts over. */
+  readonly verdict: Verdict | null
 }

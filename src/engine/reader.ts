@@ -1,12 +1,13 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
-import type { Verdict } from '../domain/judge.ts'
+import type { DeadReason, Verdict } from '../domain/judge.ts'
+import type { OrderedLane } from '../domain/lane.ts'
+import { type Entry, isBefore } from '../domain/queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/delivering.ts'
 import type { DueRead, DueRows, PendingRow, Store, StoredMessage } from '../store/store.ts'
 import { Delivery } from './delivery.ts'
 import type { Loop } from './loop.ts'
-import { horizonOf, takeOrdered } from './ordering.ts'
 import type { OwnedLane } from './owned-lane.ts'
 
 /**
@@ -112,14 +113,12 @@ export class Reader {
     loop.startSome()
   }
 
-  #take({ owned, class: itsClass }: ReadRequest, page: DueRows, limit: number, horizons: Horizons): void {
+  #take(request: ReadRequest, page: DueRows, limit: number, horizons: Horizons): void {
     const { clock, scheduler, loop, onUnwanted } = this.#parts
+    const { owned, class: itsClass } = request
     const now = clock.steady()
-    if (owned.lane.order) {
-      const horizon = itsClass === replay ? undefined : horizons.get(owned)
-      const unwanted = takeOrdered({ owned, class: itsClass, page, limit, horizon, scheduler, now })
-      for (const { delivery, reason } of unwanted) onUnwanted(delivery, { state: 'dead', reason })
-    } else {
+    if (owned.lane.order) this.#takeOrdered(request, page, limit, horizons, now)
+    else {
       for (const row of owned.rows.takePage(itsClass, page.rows, now)) {
         const delivery = new Delivery(owned, row, now)
         if (row.retryInMs === 0) scheduler.offer(owned.lane, itsClass, delivery, now)
@@ -128,6 +127,59 @@ export class Reader {
     }
     if (itsClass === timed && page.nextInMs !== undefined) loop.expectTimed(owned, now + page.nextInMs)
   }
+
+  /**
+   * Brings an ordered lane in line with a page. It is read from the front each time, so the page is the store's state of all
+   * rows up to its end: new rows take their places, known rows are updated unless they are being sent, and rows that the
+   * store no longer has are gone.
+   */
+  #takeOrdered(
+    { owned, class: itsClass }: ReadRequest,
+    page: DueRows,
+    limit: number,
+    horizons: Horizons,
+    now: SteadyMs,
+  ): void {
+    const { scheduler, onUnwanted } = this.#parts
+    const { rows } = owned
+    const lane = owned.lane as OrderedLane<Delivery>
+    const horizon = itsClass === replay ? undefined : horizons.get(owned)
+    const known = new Map<number, Entry<Delivery>>()
+    for (const entry of lane.order.entries()) if (entry.class === itsClass) known.set(entry.message, entry)
+
+    const unwanted: { readonly delivery: Delivery; readonly reason: DeadReason }[] = []
+    const isFull = page.rows.length >= limit
+    let isCut = isFull
+    for (const row of page.rows) {
+      if (horizon && isBefore(horizon, row)) {
+        isCut = true
+        break
+      }
+      const entry = known.get(row.message)
+      known.delete(row.message)
+      let delivery: Delivery | undefined
+      if (entry === undefined)
+        delivery = rows.take(itsClass, row) ? new Delivery(owned, row, now, scheduler) : undefined
+      else if (!rows.wasSettledDuringRead(row.message) && entry.item.ordered?.follow(row, now)) delivery = entry.item
+      const reason = delivery && endsAs(owned, row)
+      if (delivery && reason) unwanted.push({ delivery, reason })
+    }
+    const last = isFull ? page.rows.at(-1) : undefined
+    for (const entry of known.values()) {
+      if (entry.state !== 'waiting' || (last && isBefore(last, entry))) continue
+      lane.order.end(entry, now)
+      rows.forget(entry.message)
+    }
+    rows.endPass(itsClass, !isCut)
+    scheduler.reconsider(lane, now)
+    for (const { delivery, reason } of unwanted) onUnwanted(delivery, { state: 'dead', reason })
+  }
+}
+
+/** Why a waiting row is to end: an operator skips it, or it blocks a lane in which nothing blocks any more. */
+function endsAs(owned: OwnedLane, { retryInMs }: PendingRow): DeadReason | undefined {
+  if (retryInMs === skipped) return 'skipped'
+  return retryInMs === Number.POSITIVE_INFINITY && owned.endpoint.flow.deadHead === 'skip' ? 'exhausted' : undefined
 }
 
 /** The row of an ordered delivery, in a lane that is no longer ordered, as a row of any other delivery. */
@@ -137,23 +189,26 @@ function leftByOrder({ retryInMs }: PendingRow): Verdict {
   return { state: 'waiting', waitMs: retryInMs }
 }
 
-type Horizons = ReadonlyMap<OwnedLane, PendingRow | undefined>
+type Horizons = ReadonlyMap<OwnedLane, PendingRow>
 
-/** How far the fresh and timed rows of each ordered lane have been read together. */
+/**
+ * For each ordered lane, the last place up to which both its fresh and its timed rows have been read. A row behind it in one
+ * class may have to go before an unread row of the other. A lane of which both were read to their end has none.
+ */
 function horizonsOf(requests: readonly ReadRequest[], reads: readonly DueRead[], pages: readonly DueRows[]): Horizons {
-  const horizons = new Map<OwnedLane, PendingRow | undefined>()
-  for (const { owned } of requests) {
-    if (!owned.lane.order || horizons.has(owned)) continue
-    const both = requests.flatMap((request, i) => {
-      const page = pages[i]
-      return request.owned === owned && request.class !== replay && page ? [{ page, limit: reads[i]?.limit ?? 0 }] : []
-    })
-    horizons.set(owned, horizonOf(both))
+  const horizons = new Map<OwnedLane, PendingRow>()
+  for (const [i, { owned, class: itsClass }] of requests.entries()) {
+    const rows = pages[i]?.rows ?? []
+    const last = rows.at(-1)
+    if (!owned.lane.order || itsClass === replay || last === undefined || rows.length < (reads[i] as DueRead).limit)
+      continue
+    const known = horizons.get(owned)
+    if (known === undefined || isBefore(last, known)) horizons.set(owned, last)
   }
   return horizons
 }
 
-export interface ReaderParts {
+interface ReaderParts {
   readonly store: Pick<Store, 'readDue'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

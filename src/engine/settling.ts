@@ -4,9 +4,8 @@ import type { HealthChange } from '../domain/health.ts'
 import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
 import type { LaneEffect, Verdict } from '../domain/judge.ts'
 import { attemptNotice, type Notice } from '../domain/notice.ts'
-import type { Outcome } from '../domain/outcome.ts'
+import { type Outcome, writeTimings } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import { writeTimings } from '../domain/timings.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
 import type { Delivery, OrderedState } from './delivery.ts'
 import type { Loop } from './loop.ts'
@@ -131,7 +130,7 @@ export class Settling {
   }
 }
 
-export interface SettlingParts {
+interface SettlingParts {
   readonly clock: Clock
   readonly randomText: RandomText
   readonly scheduler: Scheduler<Delivery>
@@ -162,7 +161,7 @@ export interface SettleEntry {
 }
 
 /** A change of a receiver's health to record. It is recorded no later than any entry that follows. */
-export interface HealthUpdate {
+interface HealthUpdate {
   readonly endpoint: number
   readonly health: string | null
   readonly notices: readonly Notice[]
@@ -310,7 +309,7 @@ export class SettleQueue {
   }
 }
 
-export interface SettleQueueParts {
+interface SettleQueueParts {
   readonly store: Pick<Store, 'settle'>
   readonly clock: Clock
   readonly membership: Pick<Membership, 'worker' | 'lose'>

@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Lane } from '../domain/lane.ts'
-import type { Entry } from '../domain/ordered-queue.ts'
+import type { Entry } from '../domain/queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type LaneSnapshot, namedLimit, writeSnapshot } from '../domain/snapshot.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
@@ -105,7 +105,7 @@ function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs
   return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }
 
-export interface SnapshotsParts {
+interface SnapshotsParts {
   readonly store: Pick<Store, 'answerLanes'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

@@ -5,7 +5,7 @@ import { jsonType } from '../domain/api.ts'
 import { AppError, type AppErrorCode } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { asAppError, problem, statusOf } from '../operations/errors.ts'
-import { STATUS_CODES } from '../wire/node-modules.ts'
+import { STATUS_CODES } from '../wire/network.ts'
 import type { HttpContext } from './app.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { apiRoot } from '../domain/api.ts'
 import type { Exposed } from '../metrics/exposition.ts'
-import { createServer } from '../wire/node-modules.ts'
+import { createServer } from '../wire/network.ts'
 
 /** Metrics as the server offers them. */
 export interface MetricsPage {

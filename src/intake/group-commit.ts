@@ -1,7 +1,7 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { RecentRate } from '../domain/rate.ts'
 import { isAlwaysWide } from '../store/plan.ts'
 import type { Publication, Published, Store } from '../store/store.ts'
-import { RecentRate } from './depths.ts'
 
 /**
  * One transaction takes at most this much, so that none holds the database for long; on SQLite, 1,000 deliveries keep the
@@ -20,7 +20,7 @@ const groupsAtOnce = { sqlite: 1, postgres: 4 } as const
 const allowance = 4096
 
 /** A publication that waits for its commit. */
-export interface Unanswered {
+interface Unanswered {
   readonly publication: Publication
   readonly since: SteadyMs
   /** Called with the store's answer. */
@@ -31,7 +31,7 @@ export interface Unanswered {
   refuse(reason: unknown): void
 }
 
-export interface GroupCommitParts {
+interface GroupCommitParts {
   readonly store: Pick<Store, 'publish' | 'dialect'>
   readonly clock: Clock
 }

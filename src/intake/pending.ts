@@ -7,7 +7,7 @@ import type { AppSubscriptions, SubscriptionSource } from './subscriptions.ts'
 /** Stores what was prepared, and then calls `pending.stored` or `pending.failed` once. Must not throw. */
 export type Commit<A extends Answer> = (pending: Pending<A>) => void
 
-export interface PendingParts<A extends Answer> {
+interface PendingParts<A extends Answer> {
   readonly source: SubscriptionSource
   readonly preparer: Preparer
   readonly clock: Clock

@@ -1,14 +1,15 @@
 import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
-import type { Enlisted, Match, Once } from '../store/publishing.ts'
+import type { Schedule, ScheduleRun } from '../domain/schedule.ts'
+import type { TraceContext } from '../domain/trace-context.ts'
+import { type Enlisted, type Match, type Once, staleTries } from '../store/publishing.ts'
 import type { Publication, Published, PublishedTogether, Store } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { GroupCommit } from './group-commit.ts'
 import { type Commit, Pending } from './pending.ts'
 import { type Answer, type Prepared, Preparer } from './preparer.ts'
 import { type Envelope, type Item, keepChanging, refusalFor, usedEventId, usedKey } from './publication.ts'
-import { type PublishTracer, traced } from './publish-trace.ts'
 import { appSubscriptions, onlyEndpoint, SubscriptionCache, type SubscriptionSource } from './subscriptions.ts'
 
 /** A message that is stored and will be delivered. */
@@ -25,7 +26,7 @@ export interface AcceptedWithin extends Accepted {
   committed(): void
 }
 
-export interface PublisherParts {
+interface PublisherParts {
   readonly store: Pick<
     Store,
     'dialect' | 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether' | 'publishWithin'
@@ -221,4 +222,78 @@ function messagesOf(answer: PublishedTogether, items: readonly Item[]): readonly
     throw new AppError('conflict', `Message ${answer.index}: ${message}`)
   }
   throw answer.state === 'mismatch' ? usedKey() : keepChanging()
+}
+
+/** Makes a span of each publish. It never throws and never waits. */
+export interface PublishTracer {
+  begin(items: readonly Item[]): PublishSpan
+}
+
+/** The span of a publish under way. */
+export interface PublishSpan {
+  /** The context that is stored with the messages; null when they belong to no trace. */
+  readonly trace: TraceContext | null
+  /** The publish ended with an answer, or with the error that refused it. */
+  end(answer: unknown, error?: unknown): void
+}
+
+/** Carries out a publish within a span, if publishes are traced. The messages get the context of the span. */
+function traced<T>(
+  tracer: PublishTracer | undefined,
+  items: readonly Item[],
+  publish: (items: readonly Item[]) => Promise<T>,
+): Promise<T> {
+  if (tracer === undefined) return publish(items)
+  const span = tracer.begin(items)
+  return publish(withTrace(items, span.trace)).then(
+    (answer) => {
+      span.end(answer)
+      return answer
+    },
+    (error) => {
+      span.end(undefined, error)
+      throw error
+    },
+  )
+}
+
+/** The items within the trace of a span. */
+function withTrace(items: readonly Item[], trace: TraceContext | null): readonly Item[] {
+  return trace === null ? items : items.map(({ envelope, body }) => ({ envelope: { ...envelope, trace }, body }))
+}
+
+/** A run to be stored. */
+export type NewRun = Omit<ScheduleRun, 'ranAt' | 'message'>
+
+/**
+ * The envelope of a schedule's message. The dedupe key is unique per run, so that a dedupe window drops none. Throws AppError
+ * `damaged_record` when the stored headers do not open.
+ */
+export function envelopeOf(schedule: Schedule, eventId: string | null): Envelope {
+  const { eventType, channels, contentType, headers, tags, id, revision } = schedule
+  if (schedule.damaged) {
+    throw new AppError('damaged_record', `The stored headers of ${id} cannot be opened; replace them with PATCH.`)
+  }
+  const dedupeKey = eventId ?? `${id}-run-${revision}`
+  return { eventType, eventId, channels, contentType, headers, tags, delayMs: 0, dedupeKey }
+}
+
+/** Publishes a schedule's message now, also when it is paused. Rejects like `publish`, or with `not_found`. */
+export async function runNow(
+  store: Pick<Store, 'findSchedule' | 'advanceSchedule'>,
+  publisher: Publisher,
+  appId: string,
+  { app, id }: Pick<Schedule, 'app' | 'id'>,
+): Promise<Accepted> {
+  for (let tries = 0; tries < staleTries; tries++) {
+    const schedule = await store.findSchedule(app, id)
+    if (schedule === undefined) throw noSuch('schedule', id)
+    const item = { envelope: envelopeOf(schedule, null), body: schedule.body }
+    const answer = await publisher.publishBy(appId, item, (publication) => {
+      const run: NewRun = { at: 0, state: 'published', trigger: 'manual', error: null, count: 1 }
+      return store.advanceSchedule(schedule, { publication, runs: [run], reachedAt: null, retryInMs: null })
+    })
+    if (answer.state === 'accepted') return answer
+  }
+  throw new AppError('unavailable', 'The schedule keeps changing.')
 }

@@ -9,7 +9,7 @@ export const pointerDepthLimit = 32
 export const everyElement = '*'
 
 /** The reference tokens of a valid JSON pointer (RFC 6901); none for the pointer to the whole document. */
-export function stepsOf(pointer: string): string[] {
+function stepsOf(pointer: string): string[] {
   if (pointer === '') return []
   return pointer
     .slice(1)

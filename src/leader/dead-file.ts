@@ -15,7 +15,7 @@ const patienceMs = 30_000
 const checkMs = 5000
 
 /** Dead letters as lines, and their keys in the store. */
-export interface UnfiledLines {
+interface UnfiledLines {
   readonly keys: readonly number[]
   readonly bytes: Buffer
 }

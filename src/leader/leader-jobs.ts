@@ -1,19 +1,16 @@
 import type { Clock } from '../domain/clock.ts'
-import { stepsOf } from '../domain/erasure.ts'
 import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../domain/history.ts'
 import type { Regions } from '../domain/region.ts'
 import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
-import type { PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
+import type { RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
-import type { AlertReceivers } from './alert-receivers.ts'
 import type { AlertWatch } from './alert-watch.ts'
-import { RetentionSweep } from './application-retention.ts'
 import type { DeadFile } from './dead-file.ts'
-import { DeliveryEnds } from './delivery-ends.ts'
 import type { LeaderJob } from './leader.ts'
-import { sendNotices } from './notice-sender.ts'
+import { type AlertReceivers, sendNotices } from './notice-sender.ts'
 import { RestingSweep } from './resting-sweep.ts'
+import { DeliveryEnds, erasePayloads, RetentionSweep } from './retention.ts'
 import { ScheduleRunner } from './schedule-runner.ts'
 
 const second = 1000
@@ -22,7 +19,6 @@ const hour = 60 * minute
 
 const sweepMs = 15 * second
 const sweepRows = 500
-const payloadsPerStep = 50
 /** Rows of the history that one step folds or drops: some milliseconds of SQLite's time. */
 const sumsPerStep = 200
 /** Refused arrivals at sources are kept this long; they may hold personal data. */
@@ -30,7 +26,7 @@ const samplesKeptMs = 7 * 24 * hour
 /** Letters wait this long for a process that leads and has a dead-letter file. */
 const unfiledMs = 30 * 24 * hour
 
-export interface LeaderJobsParts {
+interface LeaderJobsParts {
   readonly store: Store
   readonly clock: Clock
   /** Opened when there is something to publish, because it counts the waiting deliveries, which costs the store time. */
@@ -219,30 +215,4 @@ function forgetUnfiled(
     }
     return forgotten === sweepRows
   }
-}
-
-/** Erases bodies that were kept for long enough, or whose deliveries have all succeeded. Answers whether there are more. */
-async function erasePayloads(store: Store, ends: DeliveryEnds): Promise<boolean> {
-  const due = await store.duePayloadEnds(payloadsPerStep)
-  const [gone, delivered, postponed]: [number[], PayloadEnd[], number[]] = [[], [], []]
-  for (const found of due) {
-    const { message, isOver } = found
-    if (isOver) {
-      gone.push(message)
-      continue
-    }
-    const end = await ends.of(message, found.at)
-    if (end === 'more') continue
-    if (end !== 'queued' && end.allDelivered) delivered.push(found)
-    else postponed.push(message)
-  }
-  for (const step of stepsOf(gone, await store.weighMessages(gone))) await store.expungeMessages(step)
-  if (delivered.length > 0) {
-    const erased = new Set(await store.eraseDelivered(delivered))
-    gone.push(...erased)
-    postponed.push(...delivered.map(({ message }) => message).filter((message) => !erased.has(message)))
-  }
-  if (gone.length > 0) await store.forgetPayloadEnds(gone)
-  if (postponed.length > 0) await store.postponePayloadEnds(postponed)
-  return due.length === payloadsPerStep || gone.length + postponed.length < due.length
 }

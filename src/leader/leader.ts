@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { Job } from '../engine/job.ts'
+import { Job } from '../domain/turns.ts'
 import type { Candidate } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
 
@@ -31,7 +31,7 @@ export interface Progress {
   readonly published: number
 }
 
-export interface LeaderParts {
+interface LeaderParts {
   readonly store: Pick<Store, 'lead' | 'resign'>
   readonly clock: Clock
   readonly leaseMs: number

@@ -1,10 +1,21 @@
+import {
+  type AlertReceiver,
+  type Announced,
+  bodyFor,
+  type CommandReceiver,
+  type RunCommand,
+  valuesOf,
+  type WebReceiver,
+  wants,
+} from '../domain/alert-receiver.ts'
+import { AppError } from '../domain/app-error.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { managementApplication } from '../domain/endpoint.ts'
 import type { StoredNotice } from '../domain/notice.ts'
 import type { Preparer } from '../intake/preparer.ts'
 import type { Item } from '../intake/publication.ts'
 import { appSubscriptions } from '../intake/subscriptions.ts'
-import type { Store, Subscriptions } from '../store/store.ts'
-import type { AlertReceivers } from './alert-receivers.ts'
+import type { NewEndpoint, Store, Subscriptions } from '../store/store.ts'
 import type { Progress } from './leader.ts'
 
 type NoticeStore = Pick<Store, 'listNotices' | 'removeNotices' | 'subscriptions' | 'publish' | 'loadSummaries'>
@@ -82,4 +93,200 @@ function messageOf({ key, type, at, data }: StoredNotice): Item {
   const body = Buffer.from(JSON.stringify({ type, timestamp: new Date(at).toISOString(), data }))
   const eventId = `notice_${key}_${at}`
   return { envelope: { eventType: type, eventId, channels: null, contentType: 'application/json', delayMs: 0 }, body }
+}
+
+/** Waits before the second and each further run of a command. */
+const retryWaitsMs = [1000, 5000, 30_000, 120_000]
+/** Commands that run at once. */
+const commandsAtOnce = 4
+
+interface AlertReceiversParts {
+  readonly store: Pick<Store, 'findEndpoint' | 'createEndpoint' | 'updateEndpoint'>
+  readonly clock: Clock
+  readonly receivers: readonly AlertReceiver[]
+  readonly run: RunCommand
+  /** Makes the secret of a new endpoint: every delivery is signed. */
+  readonly newSecret: () => string
+  readonly log?: ((sentence: string) => void) | undefined
+}
+
+interface Running {
+  /** Receivers whose command has yet to succeed. */
+  left: readonly CommandReceiver[]
+  tries: number
+  nextAt: SteadyMs
+  isBusy: boolean
+}
+
+/** The uid of the endpoint of a receiver. */
+function receiverUid({ name }: Pick<WebReceiver, 'name'>): string {
+  return `alert-${name}`
+}
+
+/**
+ * The receivers of the alerts file. Receivers by HTTP are endpoints of operational webhooks that no notice matches: each gets
+ * messages of its own, in its own form. Commands run here; their notice stays in the store until they have succeeded, or
+ * have failed five times.
+ */
+export class AlertReceivers {
+  readonly #parts: AlertReceiversParts
+  readonly #web: readonly WebReceiver[]
+  readonly #commands: readonly CommandReceiver[]
+  readonly #running = new Map<number, Running>()
+  #isSynchronized = false
+
+  constructor(parts: AlertReceiversParts) {
+    this.#parts = parts
+    this.#web = parts.receivers.filter((each) => each.type !== 'command')
+    this.#commands = parts.receivers.filter((each) => each.type === 'command')
+  }
+
+  /** How many notices stay, because their commands have not ended. */
+  get held(): number {
+    return this.#running.size
+  }
+
+  /** Makes and updates the endpoints of receivers, once. */
+  async synchronize(): Promise<void> {
+    if (this.#isSynchronized) return
+    for (const receiver of this.#web) await this.#synchronize(receiver)
+    this.#isSynchronized = true
+  }
+
+  /** The messages of a notice for receivers by HTTP. The event id makes each of them once. */
+  items(notice: StoredNotice): Item[] {
+    if (!isAlert(notice)) return []
+    const announced = announcedOf(notice)
+    return this.#web
+      .filter((each) => wants(each, announced.data.rule))
+      .map((receiver) => ({
+        envelope: {
+          eventType: notice.type,
+          eventId: `notice_${notice.key}_${notice.at}_${receiver.name}`,
+          channels: null,
+          contentType: receiver.contentType,
+          delayMs: 0,
+          endpoint: receiverUid(receiver),
+        },
+        body: Buffer.from(bodyFor(receiver, announced)),
+      }))
+  }
+
+  /** Runs the commands of a notice that are due. Answers whether the notice has to stay for them. */
+  holds(notice: StoredNotice): boolean {
+    if (this.#commands.length === 0 || !isAlert(notice)) return false
+    const { clock } = this.#parts
+    const announced = announcedOf(notice)
+    const state = this.#running.get(notice.key) ?? {
+      left: this.#commands.filter((each) => wants(each, announced.data.rule)),
+      tries: 0,
+      nextAt: Number.NEGATIVE_INFINITY,
+      isBusy: false,
+    }
+    if (!state.isBusy && state.left.length === 0) return false
+    this.#running.set(notice.key, state)
+    const busy = [...this.#running.values()].filter(({ isBusy }) => isBusy).length
+    if (!state.isBusy && state.nextAt <= clock.steady() && busy < commandsAtOnce) {
+      state.isBusy = true
+      void this.#runAll(state, announced)
+    }
+    return true
+  }
+
+  /** The notice was removed. */
+  forget(key: number): void {
+    this.#running.delete(key)
+  }
+
+  /** Never rejects: a run never does. */
+  async #runAll(state: Running, announced: Announced): Promise<void> {
+    const { clock, run, log } = this.#parts
+    const values = Object.fromEntries(
+      Object.entries(valuesOf(announced)).map(([name, value]) => [variableOf(name), value]),
+    )
+    const failed: CommandReceiver[] = []
+    for (const receiver of state.left) {
+      const { isDone, output } = await run(receiver.command, values, JSON.stringify(announced), receiver.timeoutMs)
+      if (!isDone) failed.push(receiver)
+      const end = isDone ? 'succeeded' : 'failed'
+      log?.(`the command of the alert receiver ${receiver.name} ${end}${output === '' ? '' : `: ${output.trimEnd()}`}`)
+    }
+    const waitMs = retryWaitsMs[state.tries]
+    state.tries++
+    state.left = waitMs === undefined ? [] : failed
+    state.nextAt = clock.steady() + (waitMs ?? 0)
+    state.isBusy = false
+    if (waitMs === undefined) {
+      for (const { name } of failed) log?.(`the alert receiver ${name} missed ${announced.data.alertId}: gave up`)
+    }
+  }
+
+  async #synchronize(receiver: WebReceiver): Promise<void> {
+    const { store, newSecret } = this.#parts
+    const uid = receiverUid(receiver)
+    const { url, headers } = receiver
+    const found = await store.findEndpoint(managementApplication, uid)
+    if (found !== undefined) {
+      if (found.url === url && JSON.stringify(found.headers) === JSON.stringify(headers)) return
+      await store.updateEndpoint(managementApplication, found.key, { url, headers })
+      return
+    }
+    try {
+      await store.createEndpoint(managementApplication, {
+        ...plain,
+        uid,
+        url,
+        headers,
+        description: describe(receiver),
+        secrets: [{ secret: newSecret(), expiresAt: null }],
+      })
+    } catch (error) {
+      // Another process has just made it.
+      if (!(error instanceof AppError) || error.code !== 'conflict') throw error
+    }
+  }
+}
+
+function describe({ name, type }: WebReceiver): string {
+  return `Receiver ${name} (${type}) of the alerts file.`
+}
+
+/** Not with the prefix of settings: a command may call `sluice`, which knows all variables with that prefix. */
+function variableOf(name: string): string {
+  return `ALERT_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
+}
+
+function isAlert({ type }: StoredNotice): boolean {
+  return type === 'alert.firing' || type === 'alert.resolved'
+}
+
+function announcedOf({ type, at, data }: StoredNotice): Announced {
+  return {
+    type: type as Announced['type'],
+    timestamp: new Date(at).toISOString(),
+    data: data as unknown as Announced['data'],
+  }
+}
+
+/** The endpoint of a receiver. Its event type is that of no notice. */
+const plain: NewEndpoint = {
+  uid: null,
+  url: '',
+  description: '',
+  disabled: false,
+  paused: false,
+  eventTypes: ['alert.receiver'],
+  channels: null,
+  secrets: [],
+  method: 'POST',
+  headers: {},
+  auth: null,
+  clientCertificate: null,
+  metadata: {},
+  throttleRate: null,
+  throttlePeriodSeconds: 1,
+  burst: null,
+  concurrency: null,
+  timeoutMs: null,
+  retry: null,
 }

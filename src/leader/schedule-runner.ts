@@ -3,12 +3,11 @@ import type { EpochMs } from '../domain/clock.ts'
 import { decodeKey } from '../domain/ids.ts'
 import type { Regions } from '../domain/region.ts'
 import { afterMs, planRuns, retryWaitMs, type Schedule, tickEventId } from '../domain/schedule.ts'
-import type { Publisher } from '../intake/publisher.ts'
-import { envelopeOf, type NewRun } from '../intake/scheduled.ts'
+import { envelopeOf, type NewRun, type Publisher } from '../intake/publisher.ts'
 import type { DueSchedule } from '../store/schedules.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
-import { DeliveryEnds } from './delivery-ends.ts'
 import type { Progress } from './leader.ts'
+import { DeliveryEnds } from './retention.ts'
 
 /** Schedules read in one step, and the number of runs after which it ends. */
 const perStep = 20

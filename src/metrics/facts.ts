@@ -1,7 +1,7 @@
 import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
+import type { StoreCondition } from '../domain/doctor-facts.ts'
 import { type CircuitState, Health } from '../domain/health.ts'
 import { defaultRegion } from '../domain/region.ts'
-import type { StoreCondition } from '../domain/store-condition.ts'
 import type { LaneGroup } from '../store/lanes.ts'
 import type { Leader } from '../store/maintenance.ts'
 import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'

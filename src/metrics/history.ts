@@ -1,6 +1,7 @@
 import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
 import { replay } from '../domain/delivery.ts'
 import {
+  bucketOf,
   type Counter,
   hourMs,
   minuteMs,
@@ -11,7 +12,6 @@ import {
   writtenForMs,
 } from '../domain/history.ts'
 import type { Verdict } from '../domain/judge.ts'
-import { bucketOf } from '../domain/sketch.ts'
 import { Turns } from '../domain/turns.ts'
 import type { HistoryRow } from '../store/history.ts'
 import type { PendingRow, Publication, RestingEnd, Settlement, Store, TriedAttempt } from '../store/store.ts'

@@ -9,14 +9,14 @@ import {
   noAttempts,
   type RecentAttempts,
   type SourceFacts,
+  type StoreCondition,
   type StoreDown,
 } from '../domain/doctor-facts.ts'
 import { endpointDefaults, type ServerDefaults } from '../domain/endpoint.ts'
 import { Health } from '../domain/health.ts'
 import type { Slots } from '../domain/snapshot.ts'
-import type { StoreCondition } from '../domain/store-condition.ts'
 import { Turns } from '../domain/turns.ts'
-import type { WaitingTotals } from '../domain/why-waiting.ts'
+import type { WaitingTotals } from '../domain/why.ts'
 import type { Facts, StoreFigures } from '../metrics/facts.ts'
 import { lateSchedules, workerFacts } from '../metrics/system-facts.ts'
 import { countLimit } from '../store/lanes.ts'

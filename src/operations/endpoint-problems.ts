@@ -3,8 +3,14 @@ import { type Flow, makesPseudonyms, type Shape } from '../domain/flow.ts'
 import { isPattern } from '../domain/match.ts'
 import { pointerDepthLimit, readPointer } from '../json/pointer.ts'
 import { checkFilter, FilterError } from '../shaping/filter.ts'
-import { type HeaderTemplates, templateProblem, templatesLimit } from '../wire/header-templates.ts'
-import { isHeaderName, isReservedHeader, isSendable } from '../wire/headers.ts'
+import {
+  type HeaderTemplates,
+  isHeaderName,
+  isReservedHeader,
+  isSendable,
+  templateProblem,
+  templatesLimit,
+} from '../wire/headers.ts'
 import { headerBytesLimit, metadataProblems } from './fields.ts'
 import { credentialProblems } from './nouns/endpoint-credentials.ts'
 import type { EndpointPatch } from './nouns/endpoint-schema.ts'

@@ -13,8 +13,16 @@ import {
 import { type EndpointState, endpointState, type StateFacts } from '../domain/endpoint-state.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { Turns } from '../domain/turns.ts'
-import { type Why, type WhyFacts, whyNotDelivered } from '../domain/why.ts'
-import { type EndpointWhy, type QueueSort, queueSorts, type WaitingTotals, whyWaiting } from '../domain/why-waiting.ts'
+import {
+  type EndpointWhy,
+  type QueueSort,
+  queueSorts,
+  type WaitingTotals,
+  type Why,
+  type WhyFacts,
+  whyNotDelivered,
+  whyWaiting,
+} from '../domain/why.ts'
 import {
   countLimit,
   type FrontRow,

@@ -1,7 +1,7 @@
 import type { Clock, EpochMs } from '../domain/clock.ts'
 import { Health } from '../domain/health.ts'
 import { Turns } from '../domain/turns.ts'
-import { isWorse, type QueueSort, queueSorts } from '../domain/why-waiting.ts'
+import { isWorse, type QueueSort, queueSorts } from '../domain/why.ts'
 import type { LaneFacts, LaneViews, QueueCount, WaitingQueues } from '../store/lanes.ts'
 
 /** The waiting deliveries of an application, or of all, with the endpoints that are worst off. */

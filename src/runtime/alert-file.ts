@@ -9,7 +9,7 @@ import {
   type WebReceiver,
 } from '../domain/alert-receiver.ts'
 import { defaultRules, type Figure, type FigureName, figures, usualClear } from '../domain/alert-rules.ts'
-import { nearest } from '../domain/nearest.ts'
+import { nearest } from '../domain/phrases.ts'
 import { ConfigError } from './config.ts'
 import { duration, size, WrongValue } from './setting-kinds.ts'
 

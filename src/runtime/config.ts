@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { resolve } from 'node:path'
-import { nearest } from '../domain/nearest.ts'
+import { nearest } from '../domain/phrases.ts'
 import { type Kind, maskUrl, WrongValue } from './setting-kinds.ts'
 import { type Config, flagOf, type SettingName, settingNames, settings, variableOf } from './settings.ts'
 

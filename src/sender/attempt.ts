@@ -1,7 +1,6 @@
 import type { Dispatcher } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Outcome } from '../domain/outcome.ts'
-import type { Timings } from '../domain/timings.ts'
+import type { Outcome, Timings } from '../domain/outcome.ts'
 import { Capture, printable, readRetryAfter } from './answer.ts'
 import {
   certificateAnswer,

@@ -3,7 +3,7 @@ import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'n
 import type { SecureContext } from 'node:tls'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { ClientCertificate } from '../domain/credentials.ts'
-import { connectTls, createSecureContext, getCACertificates } from '../wire/node-modules.ts'
+import { connectTls, createSecureContext, getCACertificates } from '../wire/network.ts'
 import { ConnectFailure, connectFailure } from './classify.ts'
 import { type AddressPolicy, isLocalhost, isWebPort } from './guard.ts'
 import type { Resolve, Resolved } from './resolve.ts'

@@ -5,7 +5,7 @@ import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
 import type { Parts } from '../domain/turns.ts'
-import type { HeaderTemplates } from '../wire/header-templates.ts'
+import type { HeaderTemplates } from '../wire/headers.ts'
 
 /** Where an endpoint's deliveries go and how they are signed. */
 export interface Target {

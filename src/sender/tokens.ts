@@ -1,6 +1,6 @@
-import { Bucket } from '../domain/bucket.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { OAuth2 } from '../domain/credentials.ts'
+import { Bucket } from '../domain/rate.ts'
 import { digestOf, type TokenAnswer, type TokenProblem, tokenEndpointOf } from './token-request.ts'
 
 /** There is no token, and there will be none for a while. */

@@ -16,7 +16,7 @@ export interface Charge {
   characters: number
 }
 
-export interface Costs {
+interface Costs {
   readonly refusal: Refusal | undefined
   /** Steps for any payload: one per node, more for a macro over channels or tags. */
   readonly fixed: number

@@ -187,7 +187,7 @@ function partAt(payload: unknown, path: readonly string[]): unknown {
 const bodiesAtOnce = 4
 
 /** The answers of a filter for stored messages, by their keys. */
-export interface FilteredMessages {
+interface FilteredMessages {
   readonly passed: ReadonlySet<number>
   /** Messages that the filter would take too long for; it was not run for them. */
   readonly unfiltered: ReadonlySet<number>

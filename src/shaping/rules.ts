@@ -2,7 +2,7 @@ import type { Shape } from '../domain/flow.ts'
 import { everyElement, readPointer } from '../json/pointer.ts'
 
 /** The rule for a part of a payload, and for the parts in it. All pointers of a shape make one tree of rules. */
-export interface Rule {
+interface Rule {
   /** By name, or by index in an array. */
   readonly named: Map<string, Rule>
   /** For every element of an array, and for a member called `*`. */

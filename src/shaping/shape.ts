@@ -232,7 +232,7 @@ function* findNewNames(names: Set<string>, json: Outline, { at, place, whole }: 
 }
 
 /** Makes the pseudonym of the value that lies between two bytes of a payload. */
-export type Pseudonymize = (json: Buffer, start: number, end: number) => string
+type Pseudonymize = (json: Buffer, start: number, end: number) => string
 
 /**
  * Pseudonyms of one endpoint in one region: HMAC-SHA256 under a key derived from the region's secret and the endpoint's id.

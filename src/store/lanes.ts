@@ -1,8 +1,8 @@
 import type { ApplicationSettings } from '../domain/application-fields.ts'
-import type { RateLimit } from '../domain/bucket.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
+import type { RateLimit } from '../domain/rate.ts'
 import type { RegionShare, Regions } from '../domain/region.ts'
 import type { DeliveryKey } from './messages.ts'
 

@@ -1,7 +1,7 @@
 import type { Clock, EpochMs, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
+import type { StoreCondition } from '../domain/doctor-facts.ts'
 import type { Identity, RandomText } from '../domain/ids.ts'
-import type { StoreCondition } from '../domain/store-condition.ts'
 import type { Access } from './access.ts'
 import type { Audit } from './auditing.ts'
 import type { Applications, Endpoints, EventTypes } from './configuration.ts'

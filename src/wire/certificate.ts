@@ -1,9 +1,9 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify, X509Certificate } from 'node:crypto'
 import type { ClientCertificate } from '../domain/credentials.ts'
-import { createSecureContext } from './node-modules.ts'
+import { createSecureContext } from './network.ts'
 
 /** A problem of one of two texts, as the end of a sentence that begins with the name of its field. */
-export interface PemProblem {
+interface PemProblem {
   readonly field: 'certificate' | 'key'
   readonly message: string
 }

@@ -6,7 +6,7 @@ import { headerNames, olderHeader, type PartNames } from './receiver.ts'
 import { bytesOf, privateKeyOf, sharedKey } from './secret.ts'
 
 /** Signs `head` followed by `body`. */
-export type Signer = (head: string, body: Uint8Array) => string
+type Signer = (head: string, body: Uint8Array) => string
 
 /** Signs a body alone. */
 export type BodySigner = (body: Uint8Array) => string
@@ -73,7 +73,7 @@ export function bodySigner(secret: string): BodySigner | undefined {
 }
 
 /** The parts of a request that a signature covers. */
-export interface Signed {
+interface Signed {
   readonly id: string
   readonly body: Uint8Array
   /** The signature that was made when the message was accepted, for the profile that keeps one. */
@@ -92,7 +92,7 @@ export interface Signing {
 }
 
 /** The signer of one secret, until the secret expires. */
-export interface ExpiringSigner {
+interface ExpiringSigner {
   readonly sign: Signer
   readonly expiresAt: EpochMs
 }

@@ -38,6 +38,6 @@ test("a server starts without Node's client of fetch", async () => {
     for (const path of ${JSON.stringify(modules)}) await import(path)
     process.stdout.write(process.moduleLoadList.filter((name) => name.includes('deps/undici')).join('\\n'))`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
-  // An import of node:http loads it, 60 ms of each start. src/wire/node-modules.ts has the functions.
+  // An import of node:http loads it, 60 ms of each start. src/wire/network.ts has the functions.
   assert.equal(stdout, '')
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Bucket, emptyBucketDebt, type RateLimit } from '../../src/domain/bucket.ts'
+import { Bucket, emptyBucketDebt, type RateLimit } from '../../src/domain/rate.ts'
 
 interface Shape {
   readonly from: number

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { diagnose, rules, trendOf } from '../../src/domain/doctor.ts'
-import { type DoctorFacts, type EndpointFacts, noAttempts } from '../../src/domain/doctor-facts.ts'
-import { networkFileSystem } from '../../src/domain/store-condition.ts'
+import { type DoctorFacts, type EndpointFacts, networkFileSystem, noAttempts } from '../../src/domain/doctor-facts.ts'
 
 const now = 1_800_000_000_000
 const disk = { path: '/data/sluice.db', freeBytes: 2 ** 40, totalBytes: 2 ** 41, network: null }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
-import { type Entry, isBefore, OrderedQueue, type Ordering } from '../../src/domain/ordered-queue.ts'
+import { type Entry, isBefore, OrderedQueue, type Ordering } from '../../src/domain/queue.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
 
 function place(message: number, orderKey: number | null = null, itsClass: Class = fresh, dueAt = message) {

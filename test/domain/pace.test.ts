@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Pace } from '../../src/domain/pace.ts'
+import { Pace } from '../../src/domain/rate.ts'
 
 /** Sends whenever it may, from `now` for so long, looking up late by what `late` says. */
 function sendsOf(pace: Pace, now: number, forMs: number, late: (n: number) => number = () => 0): number[] {

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { shareOf } from '../../src/domain/lane.ts'
+import { shareOf } from '../../src/domain/region.ts'
 
 test('a worker alone may keep everything', () => {
-  assert.ok(shareOf(1, 1000, 1000).most >= 1000)
+  assert.ok(shareOf({ workers: 1, activeLanes: 1000, fewestLanes: 1000 }).most >= 1000)
 })
 
 test('a tenth above the share stays while no worker is short', () => {
-  assert.deepEqual(shareOf(4, 400, 95), { content: 100, most: 110 })
+  assert.deepEqual(shareOf({ workers: 4, activeLanes: 400, fewestLanes: 95 }), { content: 100, most: 110 })
 })
 
 test('a worker without lanes makes the others give away all above the common least', () => {
-  assert.deepEqual(shareOf(5, 12, 0), { content: 2, most: 2 })
-  assert.deepEqual(shareOf(10, 11, 0), { content: 1, most: 1 })
+  assert.deepEqual(shareOf({ workers: 5, activeLanes: 12, fewestLanes: 0 }), { content: 2, most: 2 })
+  assert.deepEqual(shareOf({ workers: 10, activeLanes: 11, fewestLanes: 0 }), { content: 1, most: 1 })
 })
 
 test('with fewer lanes than workers no worker gives up its only lane', () => {
-  assert.deepEqual(shareOf(5, 3, 0), { content: 1, most: 2 })
+  assert.deepEqual(shareOf({ workers: 5, activeLanes: 3, fewestLanes: 0 }), { content: 1, most: 2 })
 })
 
 test('from any distribution, giving and taking comes to rest with no worker short', () => {
@@ -31,7 +31,7 @@ test('from any distribution, giving and taking comes to rest with no worker shor
       for (let round = 0; round < 20; round++) {
         moves = 0
         for (const [worker, count] of owned.entries()) {
-          const share = shareOf(owned.length, active, Math.min(...owned))
+          const share = shareOf({ workers: owned.length, activeLanes: active, fewestLanes: Math.min(...owned) })
           const surplus = Math.max(0, count - share.most)
           owned[worker] = count - surplus
           moves += surplus

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { leastMs, mostMs, relativeError, Sketch } from '../../src/domain/sketch.ts'
+import { longestMs, relativeError, Sketch, shortestMs } from '../../src/domain/history.ts'
 
 /** Durations over the whole range, each order of magnitude as likely as the next. */
 const duration = fc.double({ min: -2, max: 11, noNaN: true }).map((power) => 10 ** power)
@@ -25,7 +25,7 @@ test('a quantile is within the stated error of the value at its rank', () => {
       fc.array(duration, { minLength: 1, maxLength: 200 }),
       fc.double({ min: 0, max: 1, noNaN: true }),
       (values, share) => {
-        const sorted = values.map((value) => Math.min(mostMs, Math.max(leastMs, value))).sort((a, b) => a - b)
+        const sorted = values.map((value) => Math.min(longestMs, Math.max(shortestMs, value))).sort((a, b) => a - b)
         const exact = sorted[Math.max(1, Math.ceil(share * sorted.length)) - 1] as number
         const estimate = sketchOf(values).quantile(share) as number
         const error = Math.abs(estimate - exact) / exact
@@ -75,6 +75,6 @@ test('an empty sketch has no quantile', () => {
 test('durations that are no number, negative or out of range are counted at the edges', () => {
   const sketch = sketchOf([Number.NaN, -5, 0, Number.POSITIVE_INFINITY])
   assert.equal(sketch.count, 4)
-  assert.equal(sketch.quantile(0), leastMs)
+  assert.equal(sketch.quantile(0), shortestMs)
   assert((sketch.quantile(1) as number) > 100 * 24 * 60 * 60 * 1000)
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { SlidingCount } from '../../src/domain/sliding-count.ts'
+import { SlidingCount } from '../../src/domain/rate.ts'
 
 const windowMs = 100
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FailureBudget } from '../../src/domain/bucket.ts'
 import { fresh } from '../../src/domain/delivery.ts'
 import type { Lane } from '../../src/domain/lane.ts'
+import { FailureBudget } from '../../src/domain/rate.ts'
 import { Scheduler, type Start } from '../../src/domain/scheduler.ts'
 import { SlotUse } from '../../src/domain/slot-use.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Throughput } from '../../src/domain/sliding-count.ts'
+import { Throughput } from '../../src/domain/rate.ts'
 
 /** Notes one every `everyMs`, up to `until`. */
 function steady(throughput: Throughput, from: number, until: number, everyMs: number): void {

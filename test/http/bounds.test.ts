@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Admission } from '../../src/intake/admission.ts'
-import { Depths } from '../../src/intake/depths.ts'
+import { Admission, Depths } from '../../src/intake/admission.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { type Api, openApi } from './api.ts'

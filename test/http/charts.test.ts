@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { apiRoot } from '../../src/domain/api.ts'
-import { hourMs, minuteMs, pointsLimit, type Span, type StoredSums, serverScope } from '../../src/domain/history.ts'
-import { Sketch } from '../../src/domain/sketch.ts'
+import {
+  hourMs,
+  minuteMs,
+  pointsLimit,
+  Sketch,
+  type Span,
+  type StoredSums,
+  serverScope,
+} from '../../src/domain/history.ts'
 import type { Harness, Open } from '../store/conformance/harness.ts'
 import { openPostgresHarness } from '../store/postgres-harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { decodeKey, encodeId } from '../../src/domain/ids.ts'
-import { TaskRunner } from '../../src/engine/tasks.ts'
+import { TaskRunner } from '../../src/engine/worker-jobs.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import type { Settlement } from '../../src/store/store.ts'

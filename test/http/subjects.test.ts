@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { TaskRunner } from '../../src/engine/tasks.ts'
+import { TaskRunner } from '../../src/engine/worker-jobs.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { isSigned } from '../../src/store/auditing.ts'
 import { type Api, openApi } from './api.ts'

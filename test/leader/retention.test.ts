@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { firstKeyAt } from '../../src/domain/ids.ts'
-import { RetentionSweep } from '../../src/leader/application-retention.ts'
+import { RetentionSweep } from '../../src/leader/retention.ts'
 import { begin, type Open } from '../store/conformance/harness.ts'
 import { openPostgresHarness } from '../store/postgres-harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'

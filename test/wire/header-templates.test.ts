@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readTemplates, templateProblem } from '../../src/wire/header-templates.ts'
+import { readTemplates, templateProblem } from '../../src/wire/headers.ts'
 
 const values = {
   eventType: 'video.new',

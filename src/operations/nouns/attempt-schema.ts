@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, AttemptSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { readTimings } from '../../domain/timings.ts'
+import { readTimings } from '../../domain/outcome.ts'
 import type { Coalesced } from '../../store/messages.ts'
 import {
   endpointId,

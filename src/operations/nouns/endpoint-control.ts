@@ -2,8 +2,14 @@ import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import { type Clock, type EpochMs, parseInstant } from '../../domain/clock.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
-import { isShownTo, type JsonObject, newestSchema } from '../../domain/event-type.ts'
-import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
+import {
+  ExampleTooLarge,
+  exampleOf,
+  exampleValuesLimit,
+  isShownTo,
+  type JsonObject,
+  newestSchema,
+} from '../../domain/event-type.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
 import type { Outcome } from '../../domain/outcome.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'

@@ -3,7 +3,7 @@ import { AppError, type FieldError, noSuch, quotaExceeded } from '../../domain/a
 import { type Application, type Endpoint, managementApplication } from '../../domain/endpoint.ts'
 import { isShownTo } from '../../domain/event-type.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
-import { nearest } from '../../domain/nearest.ts'
+import { nearest } from '../../domain/phrases.ts'
 import type { Source } from '../../domain/source.ts'
 import type { NewEndpoint, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'

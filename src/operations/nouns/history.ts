@@ -9,13 +9,13 @@ import {
   latestSteps,
   longestSeriesMs,
   pointsLimit,
+  type Sketch,
   type Steps,
   Sums,
   serverScope,
   stepsBetween,
 } from '../../domain/history.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { Sketch } from '../../domain/sketch.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { HistoryPlace, HistoryRange, ReadHistory } from '../../store/history.ts'
 import type { Store } from '../../store/store.ts'

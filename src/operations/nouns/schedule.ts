@@ -1,7 +1,7 @@
 import { noSuch } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
-import { runNow } from '../../intake/scheduled.ts'
+import { runNow } from '../../intake/publisher.ts'
 import { admin, read } from '../access.ts'
 import { iso, listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import type { SteadyMs } from '../../domain/clock.ts'
+import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../domain/doctor-facts.ts'
 import type { Identity } from '../../domain/ids.ts'
-import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../domain/store-condition.ts'
 import { knownMigrations, type Migration, missingFrom } from '../migrations.ts'
 import { type Administration, administration } from '../sql/administration.ts'
 import { finishLater, waitFor } from '../sql/port.ts'

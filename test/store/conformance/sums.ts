@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hourMs, minuteMs, type Span, type StoredSums, Sums, serverScope } from '../../../src/domain/history.ts'
-import { Sketch } from '../../../src/domain/sketch.ts'
+import { hourMs, minuteMs, Sketch, type Span, type StoredSums, Sums, serverScope } from '../../../src/domain/history.ts'
 import { rowsPerRemoval } from '../../../src/store/maintenance.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { begin, type Open, type World } from './harness.ts'

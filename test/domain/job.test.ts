@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Job } from '../../src/engine/job.ts'
+import { Job } from '../../src/domain/turns.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
 function jobOver(steps: (() => Promise<boolean>)[]) {

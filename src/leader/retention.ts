@@ -1,9 +1,9 @@
 import type { EpochMs } from '../domain/clock.ts'
+import { stepsOf } from '../domain/erasure.ts'
 import { firstKeyAt } from '../domain/ids.ts'
-import type { AppRetention, RetentionLimits } from '../store/maintenance.ts'
+import type { AppRetention, PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
-import { DeliveryEnds } from './delivery-ends.ts'
 
 /** Applications that are read at once, and in all: beyond them the limits of the server hold. */
 const appsPerPage = 500
@@ -105,4 +105,77 @@ interface Round {
   /** The current application, and its last message that was checked. */
   next: number
   after: number | null
+}
+
+/** The deliveries of a message have ended: when the last one did, and whether all succeeded. */
+interface Ended {
+  readonly at: EpochMs
+  readonly allDelivered: boolean
+}
+
+interface Walk extends Ended {
+  readonly from: number
+  readonly version: number
+}
+
+/** Messages that may be half looked at. The oldest is forgotten and looked at from its start. */
+const walksKept = 10_000
+
+/**
+ * Finds out whether the deliveries of messages have ended. A message may have very many, so each call looks at some hundred
+ * and remembers how far it came.
+ */
+export class DeliveryEnds {
+  readonly #store: Pick<Store, 'deliveriesEnd'>
+  readonly #walks = new Map<number, Walk>()
+
+  constructor(store: Pick<Store, 'deliveriesEnd'>) {
+    this.#store = store
+  }
+
+  /**
+   * `queued` while a delivery is; `more` when there are more to look at, by another call. A call with another version
+   * begins again: deliveries that were looked at may have been replayed since.
+   */
+  async of(message: number, version = 0): Promise<Ended | 'queued' | 'more'> {
+    const known = this.#walks.get(message)
+    const { from, at, allDelivered } = known?.version === version ? known : { from: 0, at: 0, allDelivered: true }
+    const end = await this.#store.deliveriesEnd(message, from)
+    if (end === undefined) return 'queued'
+    const ended = { at: Math.max(at, end.at), allDelivered: allDelivered && end.allDelivered }
+    this.#walks.delete(message)
+    if (end.next === null) return ended
+    this.#walks.set(message, { ...ended, from: end.next, version })
+    if (this.#walks.size > walksKept) this.#walks.delete(this.#walks.keys().next().value as number)
+    return 'more'
+  }
+}
+
+/** Messages whose bodies one step erases. */
+const payloadsPerStep = 50
+
+/** Erases bodies that were kept for long enough, or whose deliveries have all succeeded. Answers whether there are more. */
+export async function erasePayloads(store: Store, ends: DeliveryEnds): Promise<boolean> {
+  const due = await store.duePayloadEnds(payloadsPerStep)
+  const [gone, delivered, postponed]: [number[], PayloadEnd[], number[]] = [[], [], []]
+  for (const found of due) {
+    const { message, isOver } = found
+    if (isOver) {
+      gone.push(message)
+      continue
+    }
+    const end = await ends.of(message, found.at)
+    if (end === 'more') continue
+    if (end !== 'queued' && end.allDelivered) delivered.push(found)
+    else postponed.push(message)
+  }
+  for (const step of stepsOf(gone, await store.weighMessages(gone))) await store.expungeMessages(step)
+  if (delivered.length > 0) {
+    const erased = new Set(await store.eraseDelivered(delivered))
+    gone.push(...erased)
+    postponed.push(...delivered.map(({ message }) => message).filter((message) => !erased.has(message)))
+  }
+  if (gone.length > 0) await store.forgetPayloadEnds(gone)
+  if (postponed.length > 0) await store.postponePayloadEnds(postponed)
+  return due.length === payloadsPerStep || gone.length + postponed.length < due.length
 }
