@@ -1,4 +1,4 @@
-import type { Folder } from '../assets/folder.ts'
+import type { Folder } from '../assets/assets.ts'
 
 /** The database was last written by a newer Sluice, whose tables this one does not know. */
 export class NewerSchemaError extends Error {
