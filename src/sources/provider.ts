@@ -1,8 +1,7 @@
 import { type Field, list, seconds, text } from '../domain/field.ts'
-import type { Answer } from './arrival.ts'
+import type { Answer, Arrival } from './arrival.ts'
 import { templateLength, templatesLimit, type ValueTemplate } from './event-values.ts'
-import type { SignedHandshake } from './handshake.ts'
-import type { HmacScheme } from './hmac.ts'
+import type { HmacScheme } from './signatures.ts'
 
 /** A setting of a source, by its provider. */
 export interface Setting extends Field {
@@ -44,8 +43,8 @@ export interface Provider {
   readonly secret?: SecretNeed
   /** How it signs, when a shared secret and nothing else is behind it. */
   readonly hmac?: HmacScheme
-  /** Its handshake, when that is signed like an event. */
-  readonly handshake?: SignedHandshake
+  /** Its handshake, when that is signed like an event. Undefined for an event. */
+  readonly handshake?: (arrival: Arrival) => Answer | undefined
   /** The methods that its requests have. */
   readonly methods: readonly ('POST' | 'GET')[]
   /** The answer to a stored event; without one, 202 with the id of the message. */
