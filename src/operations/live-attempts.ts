@@ -1,6 +1,6 @@
 import type { AttemptSummary } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
-import type { RecentAttempt, RecentAttempts } from '../metrics/recent-attempts.ts'
+import type { RecentAttempt, RecentAttempts } from '../metrics/live-sources.ts'
 import type { Store } from '../store/store.ts'
 
 /** Attempts read from the store at once. */
