@@ -1,6 +1,5 @@
 import { age, latency } from '../domain/phrases.ts'
-import type { Terminal } from '../runtime/process.ts'
-import type { Screen } from '../runtime/screen.ts'
+import type { Screen, Terminal } from '../runtime/process.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
