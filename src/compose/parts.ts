@@ -15,7 +15,7 @@ import { clusterCounts, ownCounts, RecentAttempts } from '../metrics/live-source
 import { Meter, type RefusalCode } from '../metrics/meter.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
-import { type Parts as HandlerParts, partsOf, type Trial } from '../operations/parts.ts'
+import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import type { AlertSettings } from '../runtime/alert-file.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
@@ -27,22 +27,11 @@ import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { TraceSettings } from '../runtime/trace-settings.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
-import { openSender } from '../sender/open.ts'
-import type { Sender } from '../sender/send.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
-import {
-  type Delivering,
-  deadFileOf,
-  senderContextOf,
-  sendOnce,
-  serverDefaultsOf,
-  startDelivering,
-} from './delivering.ts'
-import { keyFetcher } from './key-fetch.ts'
+import { type Delivering, deadFileOf, openSenders, serverDefaultsOf, startDelivering } from './delivering.ts'
+import { StoreTroubles, seldom } from './logging.ts'
 import { composeMetrics, type MetricsServer } from './metrics.ts'
-import { seldom } from './seldom.ts'
-import { StoreTroubles } from './store-troubles.ts'
 import type { Tracing } from './tracing.ts'
 
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
@@ -171,21 +160,6 @@ async function compose(opening: Opening, closers: AsyncDisposableStack): Promise
       const parts = { config, store, log, troubles, publisher, scanner, tracing, facts, alerts }
       delivering = await startDelivering({ ...parts, description })
       return delivering
-    },
-  }
-}
-
-/** The senders of single requests: trials of endpoints, and fetches of the public keys of providers. */
-function openSenders(config: Config, closers: AsyncDisposableStack): Pick<HttpContext, 'tryOnce' | 'fetchKeys'> {
-  const keys = keyFetcher(config)
-  closers.defer(() => keys.close())
-  let trials: Sender | undefined
-  closers.defer(() => trials?.close())
-  return {
-    fetchKeys: keys.fetch,
-    tryOnce: (trial: Trial) => {
-      trials ??= openSender(senderContextOf(config))
-      return sendOnce(trials, trial)
     },
   }
 }
