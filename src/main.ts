@@ -1,7 +1,7 @@
 #!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=100
 import type { World } from './cli/command.ts'
-import { CommandError, exitCode } from './cli/exit.ts'
 import { runProgram } from './cli/program.ts'
+import { CommandError, exitCode } from './cli/terminal.ts'
 import { systemClock } from './runtime/clock.ts'
 import { ConfigError } from './runtime/config.ts'
 import { openLog } from './runtime/log.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { exitCode } from '../../src/cli/exit.ts'
+import { exitCode } from '../../src/cli/terminal.ts'
 import { deadReasons } from '../../src/domain/judge.ts'
 import { readPage, root } from './pages.ts'
 
