@@ -5,7 +5,7 @@ import { parseExactly } from '../json/exact.ts'
 import { keyVariable } from '../runtime/config.ts'
 import { CommandError, exitCode, pause } from './terminal.ts'
 
-export interface ClientParts {
+interface ClientParts {
   /** The server's address, such as `http://127.0.0.1:8484`; a path after the host is kept. */
   readonly url: string
   readonly key: string | undefined

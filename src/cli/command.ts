@@ -43,7 +43,7 @@ export interface Session {
 export type Options = Readonly<Record<string, unknown>>
 
 /** Runs a command with the operands of its usage and returns its exit code, if it is not success. */
-export type RemoteRun<Usage extends string> = (
+type RemoteRun<Usage extends string> = (
   session: Session,
   operands: Operands<Usage>,
   // biome-ignore lint/suspicious/noConfusingVoidType: most commands return nothing

@@ -3,6 +3,7 @@ import type { SignatureHeaders } from '../domain/application-fields.ts'
 import { signatureProfiles } from '../domain/endpoint-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { prettyJson } from '../json/exact.ts'
+import { listenOn } from '../runtime/process.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
 import { createServer } from '../wire/node-modules.ts'
 import {
@@ -268,7 +269,7 @@ export interface Arrived {
 
 /** Opens a server for a local receiver and returns the address that it listens on. */
 export async function openReceiver(
-  { host, port }: Address,
+  address: Address,
   receive: (arrived: Arrived) => void,
 ): Promise<{ server: Server; address: Address }> {
   const server = createServer((request, response) => {
@@ -283,36 +284,24 @@ export async function openReceiver(
     request.on('error', () => {})
     request.on('end', () => receive({ request, response, body: Buffer.concat(chunks) }))
   })
-  await listen(server, { host, port })
-  const bound = server.address()
-  return { server, address: { host, port: typeof bound === 'object' && bound !== null ? bound.port : port } }
+  return { server, address: await listenOn(server, address).catch(cannotListen(address)) }
 }
 
 /** Throws CommandError with the reason unless a server can listen on the address. */
 export async function assertFree(address: Address): Promise<void> {
   const server = createServer()
-  await listen(server, address)
+  await listenOn(server, address).catch(cannotListen(address))
   await new Promise<void>((resolve) => server.close(() => resolve()))
 }
 
-/** Listens, or throws CommandError with the reason. */
-export async function listen(server: Server, { host, port }: Address): Promise<void> {
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, host, resolve)
-    })
-  } catch (error) {
-    throw cannotListen(error, { host, port })
+/** Throws CommandError with the reason why a server cannot listen. Rethrows errors without a system code. */
+export function cannotListen(address: Address): (error: unknown) => never {
+  return (error) => {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    const reason = listenTroubles[code] ?? code
+    throw new CommandError(`Cannot listen on ${formatAddress(address)}: ${reason}.`, exitCode.failed, { cause: error })
   }
-}
-
-/** The error that explains why a server cannot listen. Rethrows errors without a system code. */
-export function cannotListen(error: unknown, address: Address): CommandError {
-  const { code } = error as NodeJS.ErrnoException
-  if (code === undefined) throw error
-  const reason = listenTroubles[code] ?? code
-  return new CommandError(`Cannot listen on ${formatAddress(address)}: ${reason}.`, exitCode.failed, { cause: error })
 }
 
 const listenTroubles: Readonly<Record<string, string>> = {

@@ -36,9 +36,7 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
   const api = await parts.openApi()
   let metrics: MetricsServer | undefined
   try {
-    const address = await api.listen(config.listen).catch((error: unknown) => {
-      throw cannotListen(error, config.listen)
-    })
+    const address = await api.listen(config.listen).catch(cannotListen(config.listen))
     metrics = await offerMetrics(parts, config, log)
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
     const delivering = await parts.startDelivering(description)
@@ -61,9 +59,7 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
 /** Offers metrics at an address of their own, if the settings name one. */
 async function offerMetrics(parts: Parts, { metricsListen }: Config, log: Logger): Promise<MetricsServer | undefined> {
   if (metricsListen === null) return undefined
-  const server = await parts.listenForMetrics(metricsListen).catch((error: unknown) => {
-    throw cannotListen(error, metricsListen)
-  })
+  const server = await parts.listenForMetrics(metricsListen).catch(cannotListen(metricsListen))
   log.info({ metrics: `http://${formatAddress(server.address)}/metrics` }, 'metrics are offered')
   return server
 }

@@ -14,7 +14,7 @@ type Sort = (typeof sorts)[number]
 const listedEndpoints = 100
 
 /** One look at the server. */
-export interface Look {
+interface Look {
   readonly at: number
   readonly history: { readonly since: string; readonly stepSeconds: number; readonly series: Series }
   readonly waiting: { readonly total: number; readonly endpoints: number; readonly isExact: boolean }

@@ -21,7 +21,7 @@ import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
-import { version } from '../runtime/process.ts'
+import { boundTo, version } from '../runtime/process.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
@@ -220,8 +220,7 @@ function apiOver(app: FastifyInstance, closeLimitMs: number): Api {
     app,
     async listen({ host, port }) {
       await app.listen({ host, port })
-      const bound = app.server.address()
-      return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
+      return boundTo(app.server, { host, port })
     },
     async close() {
       const cancel = systemClock.after(closeLimitMs, () => app.server.closeAllConnections())

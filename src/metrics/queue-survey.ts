@@ -11,7 +11,7 @@ export const surveyRows = { short: 500, long: 5000 } as const
 const countEveryMs = 5000
 
 /** Deliveries that were due longer ago than this are behind. */
-export const behindMs = 60_000
+const behindMs = 60_000
 
 /** The waiting deliveries of each endpoint that has any. */
 export type Counted = ReadonlyMap<number, { readonly app: number; readonly count: number }>
@@ -32,13 +32,13 @@ export interface WaitingFigures {
 }
 
 /** The number of waiting deliveries of an endpoint. */
-export interface QueueLength {
+interface QueueLength {
   readonly endpoint: number
   readonly app: number
   readonly count: number
 }
 
-export interface QueueSurveyParts {
+interface QueueSurveyParts {
   readonly store: Pick<Store, 'surveyWaiting'>
   readonly clock: Clock
   /** How many endpoints with the most waiting deliveries are named. */

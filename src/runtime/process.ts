@@ -1,5 +1,6 @@
 import { executionAsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
+import type { Server } from 'node:net'
 import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { clearLine, createInterface, cursorTo } from 'node:readline'
@@ -9,6 +10,7 @@ import { styleText } from 'node:util'
 import { packageText } from '../assets/assets.ts'
 import type { RunCommand } from '../domain/alert-receiver.ts'
 import type { Logger } from './log.ts'
+import type { Address } from './setting-kinds.ts'
 
 export type StopSignal = 'SIGTERM' | 'SIGINT'
 
@@ -171,6 +173,21 @@ export async function exitWith(program: Promise<number>): Promise<never> {
 /** The arguments of the command line. */
 export function commandLine(): string[] {
   return process.argv.slice(2)
+}
+
+/** Makes a server listen, and answers the address with its actual port. Rejects with the error of the system. */
+export async function listenOn(server: Server, address: Address): Promise<Address> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(address.port, address.host, resolve)
+  })
+  return boundTo(server, address)
+}
+
+/** The address of a server that listens, with its actual port. */
+export function boundTo(server: Server, { host, port }: Address): Address {
+  const bound = server.address()
+  return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
 }
 
 /** The process that this is, for lists of processes. */

@@ -24,7 +24,7 @@ export interface Answer {
  * The code of a refusal, which is stable. `wrong_method` is answered with 405, every other with 401: a sender that is not
  * the provider learns nothing from the difference.
  */
-export type RefusalCode = 'not_signed' | 'wrong_signature' | 'stale' | 'malformed' | 'wrong_method'
+type RefusalCode = 'not_signed' | 'wrong_signature' | 'stale' | 'malformed' | 'wrong_method'
 
 export interface Refusal {
   readonly kind: 'refused'

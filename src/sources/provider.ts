@@ -13,7 +13,7 @@ export interface Setting extends Field {
 }
 
 /** The secret of a source. */
-export interface SecretNeed {
+interface SecretNeed {
   /** `given` by the provider; `chosen` by the owner of the source, so that Sluice makes one when none is given. */
   readonly origin: 'given' | 'chosen'
   readonly required: boolean
@@ -62,7 +62,7 @@ const day = 86_400
 const toleranceLimit = day
 const templates = list(text(1, templateLength), templatesLimit)
 
-export interface ProviderRow extends Omit<Provider, 'settings' | 'methods'> {
+interface ProviderRow extends Omit<Provider, 'settings' | 'methods'> {
   readonly methods?: Provider['methods']
   readonly eventType: readonly ValueTemplate[]
   readonly eventId: readonly ValueTemplate[] | null

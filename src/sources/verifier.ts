@@ -22,7 +22,7 @@ import { completed, keyOf, type Settings, settingsProblems } from './settings.ts
 import { type HmacScheme, hmacCheck, type KeyCheck, separators, standardCheck, twilioCheck } from './signatures.ts'
 
 /** A source as far as its verifier goes. */
-export interface VerifiedSource {
+interface VerifiedSource {
   readonly provider: ProviderName
   /** As the owner gave them; the defaults of the provider apply. */
   readonly settings: Settings
