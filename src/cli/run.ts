@@ -8,7 +8,6 @@ import { type Loaded, loadConfig, showSetting, showSettings } from '../runtime/c
 import type { Logger } from '../runtime/log.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import {
-  apiSettings,
   type Config,
   flagOf,
   type Setting,
@@ -78,7 +77,7 @@ export function loadExisting(world: World, options: Options): Config {
 }
 
 /** The settings that a process without an API uses. */
-const deliverySettings = settingNames.filter((name) => !apiSettings.has(name))
+const deliverySettings = settingNames.filter((name) => !settings[name].ofApi)
 const storeSettings: readonly SettingName[] = ['store', 'encryptionKey', 'logLevel', 'logFormat']
 
 /** Adds the flags of these settings, and `--config`. Flags that are not `shown` are accepted, and left out of the help. */
