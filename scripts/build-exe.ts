@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { rolldown } from 'rolldown'
-import { diskFolder } from '../src/assets/folder.ts'
+import { diskFolder } from '../src/assets/assets.ts'
 import { buildUi } from './build-ui.ts'
 import { withBlob } from './exe/elf.ts'
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type Behaviour, behave, choose, type Shares, seededRandom } from '../src/cli/chaos.ts'
-import { openReceiver } from '../src/cli/receiver.ts'
+import { openReceiver } from '../src/cli/listen.ts'
 import { apiRoot } from '../src/domain/api.ts'
 import { systemClock } from '../src/runtime/clock.ts'
 

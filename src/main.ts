@@ -1,14 +1,13 @@
 #!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=100
 import type { World } from './cli/command.ts'
-import { CommandError, exitCode } from './cli/exit.ts'
 import { runProgram } from './cli/program.ts'
+import { CommandError, exitCode } from './cli/terminal.ts'
 import { systemClock } from './runtime/clock.ts'
 import { ConfigError } from './runtime/config.ts'
 import { openLog } from './runtime/log.ts'
-import { commandLine, exitOnBugs, exitWith, keepTicksFast, systemTerminal } from './runtime/process.ts'
+import { commandLine, exitOnBugs, exitWith, keepTicksFast, systemTerminal, version } from './runtime/process.ts'
 import { systemRandomText } from './runtime/random.ts'
 import { readTraceSettings } from './runtime/trace-settings.ts'
-import { version } from './runtime/version.ts'
 
 /** Loaded by the commands that need them: the parts take 300 ms, and a command that only asks a server has none. */
 const parts = () => import('./compose/parts.ts')

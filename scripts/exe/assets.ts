@@ -1,6 +1,6 @@
 import { getAsset, getAssetKeys } from 'node:sea'
 import { Worker, type WorkerOptions } from 'node:worker_threads'
-import type { Folder } from '../../src/assets/folder.ts'
+import type { Folder } from '../../src/assets/assets.ts'
 
 // The exports of src/assets/assets.ts, over the assets inside the executable. `npm run build:exe` puts it in its place.
 

@@ -1,8 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Worker, type WorkerOptions } from 'node:worker_threads'
-import { diskFolder, type Folder } from './folder.ts'
 
 /**
  * The files that belong to the program and are no modules: migrations, pages, example answers and the scripts of threads.
@@ -18,8 +17,9 @@ export function programFolder(path: string): Folder {
   return diskFolder(join(code, path))
 }
 
-/** The built pages: in the package beside the code, in a checkout where `npm run build:ui` puts them. */
-export function pagesFolder(): Folder {
+/** The built pages: in the package beside the code, in a checkout where `npm run build:ui` puts them, or in a given folder. */
+export function pagesFolder(other?: string): Folder {
+  if (other !== undefined) return diskFolder(other)
   const beside = programFolder('ui')
   return beside.names.length > 0 ? beside : diskFolder(join(code, '../ui/dist'))
 }
@@ -35,4 +35,21 @@ export function startThread(path: string, options: WorkerOptions): Worker {
   if (file === undefined) throw new Error(`The program lacks the script of the thread ${path}.`)
   // No flag of the process reaches the thread: those for memory would apply to its small heap.
   return new Worker(pathToFileURL(file), { ...options, execArgv: [] })
+}
+
+/** Files by their paths below a folder, with `/` on every system. */
+export interface Folder {
+  /** Empty when the folder does not exist. */
+  readonly names: readonly string[]
+  read(name: string): Buffer
+}
+
+/** A folder on the disk. */
+export function diskFolder(path: string): Folder {
+  const names = existsSync(path)
+    ? readdirSync(path, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name).slice(join(path, '/').length).replaceAll('\\', '/'))
+    : []
+  return { names: names.sort(), read: (name) => readFileSync(join(path, name)) }
 }

@@ -1,14 +1,13 @@
-import { existsSync } from 'node:fs'
 import { Option } from 'commander'
 import { apiRoot } from '../domain/api.ts'
 import { auditFilterFields } from '../domain/filter-fields.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, repeated, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
 import { addFields, queryOf } from './field-options.ts'
-import { addSettings, loadSettings } from './run.ts'
+import { addSettings, loadExisting } from './run.ts'
 import { ago, counted, countLimit, facts, instant, namesById, text } from './table.ts'
+import { CommandError, exitCode } from './terminal.ts'
 
 const year = 365 * 86_400_000
 
@@ -82,11 +81,7 @@ export function addKey(commands: RemoteCommands): void {
  * permission: its reader has all that an admin key gives. The audit log names the command line as the actor.
  */
 async function createOnStore({ world, options }: Session, name: string): Promise<Item> {
-  const { config } = loadSettings(world, options)
-  if (config.store.kind === 'sqlite' && !existsSync(config.store.path)) {
-    const hint = 'Run this where the server runs, or name its store with --store.'
-    throw new CommandError(`There is no store at ${config.store.path}. ${hint}`, exitCode.notFound)
-  }
+  const config = loadExisting(world, options)
   const { store } = await world.openParts(config, world.openLog(config), 'guest')
   try {
     const { hashApiKey, makeApiKey } = await import('../operations/auth.ts')
@@ -137,7 +132,7 @@ const verbs: Readonly<Record<string, string>> = {
 const things = new Set(['app', 'endpoint', 'schedule', 'region', 'event-type', 'api-key', 'dead'])
 
 /** A route of the audit log in words: `PATCH /app/:app/endpoint/:endpoint` is `update endpoint`. */
-export function operationOf(action: string): string {
+function operationOf(action: string): string {
   const [, method = '', path = ''] = /^([A-Z]+) (\/.*)$/.exec(action) ?? []
   const verb = verbs[method]
   if (verb === undefined) return action
@@ -207,4 +202,47 @@ export function addAudit(commands: RemoteCommands): void {
       },
     )
     .requiredOption('--before <INSTANT>', 'rows older than this, such as 2026-01-01T00:00:00Z')
+}
+
+/** `sluice dashboard`: a link that signs a browser in once, with the key of the command. */
+export function addDashboard(commands: RemoteCommands): void {
+  commands.add('dashboard', 'print a link that opens the dashboard, signed in', async (session) => {
+    session.show(await session.client.post('/auth/sign-in-link'), ({ url, expiresAt }) =>
+      [text(url), '', `It signs in once, until ${instant(expiresAt)}.`].join('\n'),
+    )
+  })
+}
+
+/** `sluice session`: browsers that are signed in. */
+export function addSession(commands: RemoteCommands): void {
+  const group = commands.group('session', 'browsers that are signed in: list, end')
+
+  group.list('list', 'list sessions; an admin key sees all', (_, { world }) => {
+    const now = world.clock.now()
+    return {
+      path: '/auth/session',
+      empty: 'No sessions.',
+      columns: [
+        { title: 'ID', cell: 'id' },
+        { title: 'KIND', cell: 'kind' },
+        { title: 'KEY', cell: ({ name, keyId }) => text(name ?? keyId ?? 'admin key of the settings'), flexible: true },
+        { title: 'ADDRESS', cell: 'address' },
+        { title: 'BROWSER', cell: 'userAgent', flexible: true },
+        { title: 'LAST USED', cell: ({ lastUsedAt }) => ago(lastUsedAt, now) },
+        { title: 'ENDS', cell: ({ expiresAt }) => instant(expiresAt) },
+      ],
+    }
+  })
+
+  group
+    .add('end [id]', 'end a session, or all with --all', async (session, [id]) => {
+      const all = session.options.all === true
+      if (all === (id !== undefined)) {
+        throw new CommandError('Give the id of one session, or --all.', exitCode.misused)
+      }
+      if (id === undefined) await session.client.post('/auth/session/end-all')
+      else await session.client.delete(pathOf('auth', 'session', id))
+      session.show({ ended: id ?? 'all' }, () => (id === undefined ? 'Ended all sessions.' : `Ended ${id}.`))
+    })
+    .option('--all', 'end all sessions that the list shows')
 }

@@ -3,7 +3,7 @@ import { applicationFields, signatureFamilies } from '../domain/application-fiel
 import { choice, count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
-import { addFields, fieldFacts, fieldsOf, unsetField } from './field-options.ts'
+import { addFields, fieldFacts, fieldsOf, unsetFields, unsetOption } from './field-options.ts'
 import { counted, countLimit, facts, instant, nameOf, text } from './table.ts'
 
 /** Commands find an application by its id or uid, never by its name. */
@@ -47,9 +47,7 @@ export function addApp(commands: RemoteCommands): void {
     }),
   )
     .option('--name <NAME>', 'display name')
-    .addOption(
-      repeated('--unset <OPTION>', 'option that goes back to its default, such as default-rate; may be repeated'),
-    )
+    .addOption(unsetOption('default-rate'))
 
   app
     .add('portal <app>', 'make a link to its portal, to view and manage endpoints', async (session, [ref]) => {
@@ -107,12 +105,14 @@ const unsettable = {
 }
 
 function bodyOf(session: Session): Item {
-  const { uid, rate, metadata, signatureHeader, unset = [] } = session.options as Item & { unset?: string[] }
-  const signatureHeaders = session.options.signatureFamily ?? pairsOf(signatureHeader)
+  const { uid, rate, metadata, signatureHeader, signatureFamily } = session.options
   return {
-    ...{ uid, throttleRate: rate, signatureHeaders, metadata: pairsOf(metadata) },
+    uid,
+    throttleRate: rate,
+    signatureHeaders: signatureFamily ?? pairsOf(signatureHeader),
+    metadata: pairsOf(metadata),
     ...fieldsOf(session, applicationFields),
-    ...Object.fromEntries(unset.map((flag) => [unsetField(flag, unsettable), null])),
+    ...unsetFields(session, unsettable),
   }
 }
 

@@ -2,10 +2,9 @@ import type { Command as Commander } from 'commander'
 import type { Clock, Random } from '../domain/clock.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Options, option, type World } from './command.ts'
-import { exitCode } from './exit.ts'
-import { type Arrived, openReceiver } from './receiver.ts'
+import { type Arrived, openReceiver } from './listen.ts'
 import { counted } from './table.ts'
-import { toJson } from './terminal.ts'
+import { exitCode, toJson } from './terminal.ts'
 
 /** The behaviours of the misbehaving receiver. */
 export const behaviours = ['success', 'error', 'limit', 'hang', 'drip', 'reset'] as const

@@ -1,11 +1,11 @@
 import { apiRoot, pageItems } from '../domain/api.ts'
-import type { Clock } from '../domain/clock.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { nearest } from '../domain/phrases.ts'
 import { parseExactly } from '../json/exact.ts'
 import { keyVariable } from '../runtime/config.ts'
-import { CommandError, exitCode } from './exit.ts'
+import { CommandError, exitCode, pause } from './terminal.ts'
 
-export interface ClientParts {
+interface ClientParts {
   /** The server's address, such as `http://127.0.0.1:8484`; a path after the host is kept. */
   readonly url: string
   readonly key: string | undefined
@@ -19,7 +19,7 @@ export interface ClientParts {
 
 export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
 
-export interface Call {
+interface Call {
   readonly query?: Query
   /** Sent as JSON; bytes are sent unchanged. */
   readonly body?: unknown
@@ -60,43 +60,37 @@ export class ApiProblem extends CommandError {
 /** Calls a Sluice server. Every failure is a CommandError with a sentence and an exit code. */
 export class Client {
   readonly url: string
-  readonly #parts: ClientParts
+  /** The parts that the client was made from. */
+  readonly parts: ClientParts
 
   constructor(parts: ClientParts) {
     if (!/^https?:\/\//.test(parts.url) || !URL.canParse(parts.url)) {
-      const found = JSON.stringify(parts.url)
-      throw new CommandError(
-        `${parts.option ?? '--url'} must be a server's address such as http://127.0.0.1:8484, not ${found}.`,
-        2,
-      )
+      const { option = '--url', url } = parts
+      const expected = `a server's address such as http://127.0.0.1:8484, not ${JSON.stringify(url)}`
+      throw new CommandError(`${option} must be ${expected}.`, exitCode.misused)
     }
-    this.#parts = parts
+    this.parts = parts
     this.url = parts.url.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
   }
 
-  /** The same client for long jobs, in which an object that does not exist is nothing special. */
-  withoutSuggestions(): Client {
-    return new Client({ ...this.#parts, suggests: false })
-  }
-
   get(path: string, query?: Query): Promise<Item> {
-    return this.#item('GET', path, query === undefined ? {} : { query })
+    return this.ask('GET', path, query === undefined ? {} : { query })
   }
 
   post(path: string, call: Call = {}): Promise<Item> {
-    return this.#item('POST', path, call)
+    return this.ask('POST', path, call)
   }
 
   put(path: string, call: Call): Promise<Item> {
-    return this.#item('PUT', path, call)
+    return this.ask('PUT', path, call)
   }
 
   patch(path: string, call: Call): Promise<Item> {
-    return this.#item('PATCH', path, call)
+    return this.ask('PATCH', path, call)
   }
 
   delete(path: string, query: Query = {}): Promise<Item> {
-    return this.#item('DELETE', path, { query })
+    return this.ask('DELETE', path, { query })
   }
 
   /** One page of a list. */
@@ -126,17 +120,12 @@ export class Client {
     try {
       for await (const chunk of response.body) yield chunk as Uint8Array
     } catch (error) {
-      throw new CommandError(
-        `The server at ${this.url} closed the connection in the middle of its response.`,
-        exitCode.unavailable,
-        {
-          cause: error,
-        },
-      )
+      const message = `The server at ${this.url} closed the connection in the middle of its response.`
+      throw new CommandError(message, exitCode.unavailable, { cause: error })
     }
   }
 
-  async #item(method: Method, path: string, call: Call): Promise<Item> {
+  protected async ask(method: Method, path: string, call: Call): Promise<Item> {
     const { response, stopWaiting } = await this.#send(method, path, call)
     const text = await response.text().catch((error: unknown) => {
       throw this.#unreachable(error)
@@ -147,12 +136,12 @@ export class Client {
       return parseExactly(text) as Item
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error
-      throw new CommandError(`The response of ${this.url} is not JSON. Is it a Sluice server?`, 1)
+      throw new CommandError(`The response of ${this.url} is not JSON. Is it a Sluice server?`, exitCode.failed)
     }
   }
 
   async #send(method: Method, path: string, call: Call): Promise<{ response: Response; stopWaiting: () => void }> {
-    const { key, clock, version } = this.#parts
+    const { key, clock, version } = this.parts
     const abort = new AbortController()
     const stopWaiting = clock.after(answerMs, () => abort.abort())
     const headers: Record<string, string> = { accept: 'application/json', 'user-agent': `sluice-cli/${version}` }
@@ -179,7 +168,7 @@ export class Client {
   #unreachable(error: unknown): CommandError {
     const cause = (error as { cause?: NodeJS.ErrnoException }).cause
     const reason = cause?.code === 'ECONNREFUSED' ? 'connection refused' : (cause?.code ?? 'no response')
-    const { option } = this.#parts
+    const { option } = this.parts
     const hint =
       option === undefined
         ? 'Is it running (sluice serve), and is --url or SLUICE_URL right?'
@@ -198,16 +187,13 @@ export class Client {
     }
     const { detail, code } = problem
     if (status === 401) {
-      const hint =
-        this.#parts.key === undefined ? `Give one with --key or ${keyVariable}` : `Is --key or ${keyVariable} right`
-      return new ApiProblem(`${detail} ${hint}${this.#parts.key === undefined ? '.' : '?'}`, status, code)
+      const given = this.parts.key !== undefined
+      const hint = given ? `Is --key or ${keyVariable} right?` : `Give one with --key or ${keyVariable}.`
+      return new ApiProblem(`${detail} ${hint}`, status, code)
     }
     if (status === 405 || (status === 404 && /^There is no route /.test(detail))) {
-      return new ApiProblem(
-        `The server does not know ${method} ${path}. It may be older than this program.`,
-        status,
-        code,
-      )
+      const message = `The server does not know ${method} ${path}. It may be older than this program.`
+      return new ApiProblem(message, status, code)
     }
     if (status === 404) return new ApiProblem(`${detail}${await this.#suggestion(path)}`, status, code)
     const wait = response.headers.get('retry-after')
@@ -217,7 +203,7 @@ export class Client {
   /** The application that was meant, or how to create it, when the one in the path does not exist. */
   async #suggestion(path: string): Promise<string> {
     const [, ref = ''] = /^\/app\/([^/]+)/.exec(path) ?? []
-    if (ref === '' || this.#parts.suggests === false) return ''
+    if (ref === '' || this.parts.suggests === false) return ''
     // The list only feeds the hint, so its errors are ignored: the original error is reported either way.
     const known = await this.list('/app', {}, pageItems.most).catch(() => undefined)
     if (known === undefined) return ''
@@ -231,6 +217,76 @@ export class Client {
     if (meant !== undefined) return ` Did you mean ${meant}?`
     return /^(?!app_)[\w.-]+$/.test(asked) ? ` Create it: sluice app create NAME --uid ${asked}` : ''
   }
+}
+
+/** Attempts of one request. With the waits between them, a server may be away for about two minutes. */
+const attempts = 8
+const firstWaitMs = 1000
+const longestWaitMs = 60_000
+
+/** A client for a long job: it keeps a pace, and asks again when the server is overloaded or away for a moment. */
+export class PatientClient extends Client {
+  readonly #gapMs: number
+  #nextAt: SteadyMs
+
+  /** In a long job, an object that does not exist is nothing special, so it has no suggestions. */
+  constructor(parts: ClientParts, perSecond: number) {
+    super({ ...parts, suggests: false })
+    this.#gapMs = 1000 / perSecond
+    this.#nextAt = parts.clock.steady()
+  }
+
+  /** An item, or undefined when there is none. */
+  async find(path: string): Promise<Item | undefined> {
+    return this.get(path).catch((error: unknown) => {
+      if (error instanceof ApiProblem && error.status === 404) return undefined
+      throw error
+    })
+  }
+
+  /** All items of a list, page by page. */
+  async *all(path: string, query: Query = {}): AsyncGenerator<Item> {
+    let iterator: string | undefined
+    for (;;) {
+      const page = await this.page(path, { ...query, limit: pageItems.most, iterator })
+      if (!isPage(page)) throw new CommandError(`${this.url} answers ${path} with no list.`, exitCode.failed)
+      yield* page.data
+      if (page.done || page.iterator == null) return
+      if (page.iterator === iterator) {
+        throw new CommandError(`${this.url} answers ${path} with the same page again and again.`, exitCode.failed)
+      }
+      iterator = page.iterator
+    }
+  }
+
+  protected override async ask(method: Method, path: string, call: Call): Promise<Item> {
+    for (let attempt = 1; ; attempt++) {
+      await this.#pace()
+      try {
+        return await super.ask(method, path, call)
+      } catch (error) {
+        if (!(error instanceof CommandError) || error.exitCode !== exitCode.unavailable || attempt >= attempts)
+          throw error
+        const askedMs = error instanceof ApiProblem ? (error.retryAfterMs ?? 0) : 0
+        const waitMs = Math.min(longestWaitMs, Math.max(askedMs, firstWaitMs * 2 ** (attempt - 1)))
+        await pause(this.parts.clock, waitMs)
+      }
+    }
+  }
+
+  async #pace(): Promise<void> {
+    const { clock } = this.parts
+    const now = clock.steady()
+    const waitMs = this.#nextAt - now
+    this.#nextAt = Math.max(now, this.#nextAt) + this.#gapMs
+    if (waitMs > 0) await pause(clock, waitMs)
+  }
+}
+
+/** Whether an answer of a server that may be any is a page of objects. */
+function isPage(page: unknown): boolean {
+  const data = (page as { readonly data?: unknown } | null)?.data
+  return Array.isArray(data) && data.every((item) => typeof item === 'object' && item !== null)
 }
 
 /** Joins the parts to a path, each escaped. */

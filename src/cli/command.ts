@@ -8,9 +8,8 @@ import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Config, settings } from '../runtime/settings.ts'
 import { Client, type Item, type Query } from './client.ts'
-import { CommandError, exitCode } from './exit.ts'
 import { type Column, table } from './table.ts'
-import { toJson } from './terminal.ts'
+import { CommandError, exitCode, toJson } from './terminal.ts'
 
 /** The parts that commands are built from. The composition root supplies them; commands know only these interfaces. */
 export interface World {
@@ -44,7 +43,7 @@ export interface Session {
 export type Options = Readonly<Record<string, unknown>>
 
 /** Runs a command with the operands of its usage and returns its exit code, if it is not success. */
-export type RemoteRun<Usage extends string> = (
+type RemoteRun<Usage extends string> = (
   session: Session,
   operands: Operands<Usage>,
   // biome-ignore lint/suspicious/noConfusingVoidType: most commands return nothing
@@ -200,8 +199,7 @@ export async function printList(session: Session, { path, query = {}, empty, col
   const { terminal, client, json, options } = session
   const { items, more } = await client.list(path, query, options.limit as number)
   if (json) return terminal.print(toJson(items, 2))
-  if (items.length === 0) return terminal.print(empty)
-  terminal.print(table(terminal, columns, items))
+  terminal.print(table(terminal, columns, items, empty))
   if (more) printMore(session)
 }
 

@@ -1,8 +1,8 @@
 import { Argument, type Command as Commander, InvalidArgumentError } from 'commander'
 import { type Client, type Item, pathOf } from './client.ts'
 import { openClient, type World } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
 import { nameOf } from './table.ts'
+import { CommandError, exitCode } from './terminal.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]

@@ -1,15 +1,22 @@
 import type { Command as Commander } from 'commander'
+import { certificateWarning } from '../domain/credentials.ts'
 import { endpointFields, type ObjectName } from '../domain/endpoint-fields.ts'
 import { span } from '../domain/phrases.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { change, jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
-import { authFlag, authOf, certificateFlag, certificateOf, warningOf } from './credentials.ts'
-import { CommandError, exitCode } from './exit.ts'
-import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
+import { change, jsonValue, option, type RemoteCommands, type Session } from './command.ts'
+import {
+  addFields,
+  fieldFacts,
+  fieldsOf,
+  type Readers,
+  retryPolicy,
+  unsetFields,
+  unsetOption,
+} from './field-options.ts'
 import { outcome, statusCode, statusColour } from './messages.ts'
-import { retryPolicy } from './retry-policy.ts'
 import { facts, grouped, instant, nameOf, text } from './table.ts'
+import { CommandError, exitCode, pause, readFileOrInput } from './terminal.ts'
 
 const day = 86_400_000
 
@@ -52,11 +59,10 @@ export function addEndpoint(commands: RemoteCommands): void {
 
   withFields(
     endpoint.add('update <app> <endpoint>', 'change an endpoint; other fields stay', async (session, [app, ref]) => {
-      const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
       const body = {
-        url,
+        url: session.options.target,
         ...(await changeOf(session)),
-        ...Object.fromEntries(unset.map((field) => [unsetField(field, endpointFields), null])),
+        ...unsetFields(session, endpointFields),
       }
       // Before a request, so that the key does not go to the receiver.
       if (session.options.url !== undefined && Object.values(body).every((value) => value === undefined)) {
@@ -67,9 +73,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     }),
   )
     .option('--target <URL>', 'new URL of the endpoint')
-    .addOption(
-      repeated('--unset <OPTION>', 'option that goes back to its default, such as rate or filter; may be repeated'),
-    )
+    .addOption(unsetOption('rate or filter'))
 
   endpoint.addDeleting(
     'delete <app> <endpoint>',
@@ -158,7 +162,7 @@ async function testEndpoint(session: Session, app: string, ref: string, type: st
     const [attempt] = items
     if (attempt !== undefined) return showAnswer(session, message, attempt)
     if (world.clock.steady() >= until) break
-    await new Promise<void>((resolve) => void world.clock.after(askMs, resolve))
+    await pause(world.clock, askMs)
   }
   throw new CommandError(
     `Queued ${id}, and no attempt was made within ${span(answerWaitMs)}. The reason: sluice why ${app} ${id} ${ref}`,
@@ -196,8 +200,9 @@ const readers = {
   circuit: { ...jsonValue, parse: (raw: unknown) => (raw === 'off' ? raw : jsonValue.parse(raw)), show: text },
   coalesce: duration(2000, day),
   shape: jsonValue,
-  auth: authFlag,
-  clientCertificate: certificateFlag,
+  // Texts, because a file keeps secrets out of the list of processes.
+  auth: { placeholder: 'AUTH', parse: String, show: (auth: unknown) => authText(auth as Item) },
+  clientCertificate: { placeholder: 'FILE', parse: String, show: (shown: unknown) => certificateText(shown as Item) },
 } satisfies Readers & Record<ObjectName, unknown>
 
 /** Adds the flags for the fields of an endpoint. */
@@ -223,14 +228,11 @@ async function changeOf(session: Session): Promise<Item> {
   if (coalesceKey !== undefined && fields.coalesce === undefined) {
     throw new CommandError('--coalesce-key needs --coalesce beside it, with for how long.', exitCode.misused)
   }
-  const coalesce = fields.coalesce === undefined ? undefined : { windowMs: fields.coalesce, key: coalesceKey }
-  const auth = await authOf(session, fields.auth)
-  const clientCertificate = await certificateOf(session, fields.clientCertificate)
-  const credentials = { auth, clientCertificate }
   return {
     ...fields,
-    ...credentials,
-    coalesce,
+    auth: await authOf(session, fields.auth),
+    clientCertificate: await certificateOf(session, fields.clientCertificate),
+    coalesce: fields.coalesce === undefined ? undefined : { windowMs: fields.coalesce, key: coalesceKey },
     disabled: disable === true ? true : enable === true ? false : undefined,
   }
 }
@@ -273,4 +275,70 @@ function describe({ terminal, world }: Session, item: Item): string {
 function coalesceText({ windowMs, key }: Item): string {
   const kind = key == null ? 'event type' : `event type and ${text(key)}`
   return `the newest of ${span(Number(windowMs))} by ${kind}`
+}
+
+/** The field `auth` from its flag: `bearer:TOKEN`, `basic:USER:PASSWORD`, JSON, or `@FILE` with one of these. */
+async function authOf(session: Session, given: unknown): Promise<unknown> {
+  if (given === undefined) return undefined
+  const raw = String(given)
+  const written = raw.startsWith('@') ? (await readFileOrInput(session.terminal, raw.slice(1))).toString().trim() : raw
+  const [, kind, rest = ''] = /^(bearer|basic):(.*)$/s.exec(written) ?? []
+  if (kind === 'bearer') return { kind, token: rest }
+  if (kind === 'basic') {
+    const colon = rest.indexOf(':')
+    if (colon < 0) throw new CommandError('--auth basic: needs a user name, a colon and a password.', exitCode.misused)
+    return { kind, username: rest.slice(0, colon), password: rest.slice(colon + 1) }
+  }
+  try {
+    return JSON.parse(written)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw new CommandError('--auth must be bearer:TOKEN, basic:USER:PASSWORD, JSON, or @FILE.', exitCode.misused)
+  }
+}
+
+/** The field `clientCertificate` from its flags. One file may hold the certificates and the key. */
+async function certificateOf(session: Session, given: unknown): Promise<unknown> {
+  const { clientKey, certificateOverlap } = session.options as { clientKey?: string; certificateOverlap?: number }
+  if (given === undefined) {
+    if (clientKey === undefined && certificateOverlap === undefined) return undefined
+    const flag = clientKey === undefined ? '--certificate-overlap' : '--client-key'
+    throw new CommandError(`${flag} needs --client-certificate beside it.`, exitCode.misused)
+  }
+  const whole = (await readFileOrInput(session.terminal, String(given))).toString()
+  const key = clientKey === undefined ? whole : (await readFileOrInput(session.terminal, clientKey)).toString()
+  const keys = blocksOf(key, 'PRIVATE KEY')
+  if (keys === '' && clientKey === undefined) {
+    throw new CommandError(`${given} has no private key. Give its file, too: --client-key FILE.`, exitCode.misused)
+  }
+  return {
+    certificate: blocksOf(whole, 'CERTIFICATE') || whole,
+    key: keys || key,
+    overlapSeconds: certificateOverlap === undefined ? undefined : Math.floor(certificateOverlap / 1000),
+  }
+}
+
+/** The PEM blocks of a text whose labels end with these words. */
+function blocksOf(pem: string, words: string): string {
+  const labelOf = (block: string) => /^-----BEGIN ([A-Z0-9 ]+)-----/.exec(block)?.[1] ?? ''
+  const blocks = pem.split(/(?=-----BEGIN )/)
+  return blocks.filter((block) => labelOf(block).endsWith(words)).join('')
+}
+
+function authText({ kind, username, tokenUrl, clientId, method }: Item): string {
+  if (kind === 'basic') return `basic, user ${text(username)}`
+  return kind === 'oauth2' ? `oauth2, ${text(clientId)} at ${text(tokenUrl)} (${text(method)})` : text(kind)
+}
+
+function certificateText({ subject, fingerprint, validUntil, replaces }: Item): string {
+  const old = replaces == null ? '' : `; the one before is used until ${instant((replaces as Item).usedUntil)}`
+  return `${text(subject)}, ${text(fingerprint).slice(0, 23)}…, valid until ${instant(validUntil)}${old}`
+}
+
+/** A warning about a certificate that a command has just set; undefined when it is good for a while. */
+function warningOf({ clientCertificate }: Item, now: number): string | undefined {
+  if (clientCertificate == null) return undefined
+  const { validFrom, validUntil } = clientCertificate as Item
+  const times = { validFrom: Date.parse(text(validFrom)), validUntil: Date.parse(text(validUntil)) }
+  return certificateWarning(times, now) ?? undefined
 }

@@ -1,15 +1,12 @@
-import { createWriteStream, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { erasurePurpose, waitingPolicies } from '../domain/erasure.ts'
 import { choice } from '../runtime/setting-kinds.ts'
 import { isSigned, type Signature } from '../store/auditing.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
-import { standardOutput } from './dead-file.ts'
-import { CommandError, exitCode } from './exit.ts'
 import { ago, counted, facts, grouped, instant, text } from './table.ts'
-import { progressLine, toJson, withProgress } from './terminal.ts'
+import { CommandError, exitCode, pause, progressLine, toJson, withProgress, writeOutput } from './terminal.ts'
 
 const askMs = 250
 
@@ -104,17 +101,14 @@ export function addSubject(commands: RemoteCommands): void {
       const body = { subject, after: options.after }
       const lines = client.stream(pathOf('app', app, 'subject', 'export'), {}, body)
       const name = options.output as string | undefined
-      const out = name === undefined ? standardOutput(session) : createWriteStream(resolve(terminal.directory, name))
       let end = ''
-      await pipeline(async function* () {
+      async function* ending(): AsyncGenerator<Uint8Array> {
         for await (const chunk of lines) {
           end = (end + Buffer.from(chunk).toString('latin1')).slice(-200)
           yield chunk
         }
-      }, out).catch((error: NodeJS.ErrnoException) => {
-        if (error.syscall === undefined) throw error
-        throw new CommandError(`Cannot write ${name}: ${error.code}.`, exitCode.failed, { cause: error })
-      })
+      }
+      await writeOutput(terminal, name, ending())
       const [, count] = /"type":"end","messages":(\d+)/.exec(end) ?? []
       if (count === undefined) {
         throw new CommandError(
@@ -147,7 +141,7 @@ async function follow({ client, terminal, world }: Session, app: string, id: str
       const erasure = await client.get(pathOf('app', app, 'erasure', id))
       if (erasure.state !== 'running' && erasure.state !== 'paused') return erasure
       show(progressLine('Erasing', Number(erasure.scanned), undefined))
-      await new Promise<void>((done) => void world.clock.after(askMs, done))
+      await pause(world.clock, askMs)
     }
   })
   if (ended.state === 'finished') return ended

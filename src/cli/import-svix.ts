@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Option } from 'commander'
 import { count } from '../runtime/setting-kinds.ts'
-import { ApiProblem, Client, type Item, pathOf } from './client.ts'
+import { ApiProblem, type Item, PatientClient, pathOf } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
-import { PatientClient } from './patient-client.ts'
 import { counted } from './table.ts'
+import { CommandError, exitCode } from './terminal.ts'
 
 const tokenVariable = 'SVIX_TOKEN'
 const hosted = /\.(us|eu|in|ca|au)$/
@@ -89,12 +88,9 @@ class SvixCopy {
     const { world, options, client } = session
     const { url, key } = sourceOf(session)
     this.#session = session
-    this.#from = new PatientClient(
-      new Client({ url, key, option: '--from', clock: world.clock, version: world.version }),
-      world.clock,
-      options.perSecond as number,
-    )
-    this.#to = new PatientClient(client, world.clock, options.perSecond as number)
+    const { clock, version } = world
+    this.#from = new PatientClient({ url, key, option: '--from', clock, version }, options.perSecond as number)
+    this.#to = new PatientClient(client.parts, options.perSecond as number)
     if (this.#from.url === this.#to.url) {
       throw new CommandError('--from and --url are the same server.', exitCode.misused)
     }
@@ -124,17 +120,11 @@ class SvixCopy {
     for await (const item of this.#source('/event-type', query)) {
       const { name, description, archived = false, deprecated = false } = item
       const featureFlags = item.featureFlags ?? (item.featureFlag == null ? null : [item.featureFlag])
-      const wanted = {
-        description,
-        archived,
-        deprecated,
-        schemas: item.schemas ?? null,
-        featureFlags,
-        groupName: item.groupName ?? null,
-      }
+      const [schemas, groupName] = [item.schemas ?? null, item.groupName ?? null]
+      const wanted = { description, archived, deprecated, schemas, featureFlags, groupName }
       await this.#upsert('eventTypes', `event type ${name}`, existing.get(name), wanted, {
-        create: () => this.#to.send('post', '/event-type', { name, ...wanted }),
-        change: (changes) => this.#to.send('patch', pathOf('event-type', String(name)), changes),
+        create: () => this.#to.post('/event-type', { body: { name, ...wanted } }),
+        change: (changes) => this.#to.patch(pathOf('event-type', String(name)), { body: changes }),
       })
     }
   }
@@ -142,16 +132,13 @@ class SvixCopy {
   async #copyApplication(application: Item): Promise<void> {
     const uid = uidOf(application)
     const path = pathOf('app', uid)
-    const wanted = {
-      name: application.name,
-      metadata: application.metadata ?? {},
-      throttleRate: rateOf(application),
-    }
+    const { name, metadata } = application
+    const wanted = { name, metadata: metadata ?? {}, throttleRate: rateOf(application) }
     const { signatureHeaders } = this.#session.options
     const existing = await this.#to.find(path)
     const isThere = await this.#upsert('applications', uid, existing, wanted, {
-      create: () => this.#to.send('post', '/app', { uid, ...wanted, signatureHeaders }),
-      change: (changes) => this.#to.send('patch', path, changes),
+      create: () => this.#to.post('/app', { body: { uid, ...wanted, signatureHeaders } }),
+      change: (changes) => this.#to.patch(path, { body: changes }),
     })
     if (!isThere) return
     const endpoints = new Map<unknown, Item>()
@@ -184,26 +171,20 @@ class SvixCopy {
       channels: endpoint.channels ?? null,
       metadata: endpoint.metadata ?? {},
       throttleRate: rateOf(endpoint),
+      headers,
+      ...(!isPair && { secret }),
     }
     const kept = existing && (await this.#to.get(`${path}/headers`))
     const oldSecret = existing && (await this.#to.get(`${path}/secret`)).key
     const before = existing && { ...existing, headers: kept?.headers, secret: isPair ? undefined : oldSecret }
-    await this.#upsert(
-      'endpoints',
-      label,
-      before,
-      { ...wanted, headers, ...(!isPair && { secret }) },
-      {
-        create: () =>
-          this.#to.send('post', `${appPath}/endpoint`, { uid, ...wanted, headers, ...(!isPair && { secret }) }),
-        change: async ({ headers: newHeaders, secret: newSecret, ...changes }) => {
-          if (newHeaders !== undefined)
-            await this.#changeHeaders(path, headers, kept?.headers as Record<string, string>)
-          if (newSecret !== undefined) await this.#to.send('post', `${path}/secret/rotate`, { key: newSecret })
-          if (Object.keys(changes).length > 0) await this.#to.send('patch', path, changes)
-        },
+    await this.#upsert('endpoints', label, before, wanted, {
+      create: () => this.#to.post(`${appPath}/endpoint`, { body: { uid, ...wanted } }),
+      change: async ({ headers: newHeaders, secret: newSecret, ...changes }) => {
+        if (newHeaders !== undefined) await this.#changeHeaders(path, headers, kept?.headers as Record<string, string>)
+        if (newSecret !== undefined) await this.#to.post(`${path}/secret/rotate`, { body: { key: newSecret } })
+        if (Object.keys(changes).length > 0) await this.#to.patch(path, { body: changes })
       },
-    )
+    })
     const lost = sensitive.filter((name) => !((kept?.sensitive ?? []) as string[]).includes(name))
     if (lost.length > 0) this.#note(label, `values of secret headers cannot be read: set ${lost.join(', ')} again`)
     await this.#noteTransformation(source, label)
@@ -212,7 +193,7 @@ class SvixCopy {
   /** Adds and removes headers whose values are shown. Secret ones, set by hand after an earlier copy, stay. */
   async #changeHeaders(path: string, headers: Record<string, string>, before: Record<string, string>): Promise<void> {
     const deleteHeaders = Object.keys(before).filter((name) => !(name in headers))
-    await this.#to.send('patch', `${path}/headers`, { headers, deleteHeaders })
+    await this.#to.patch(`${path}/headers`, { body: { headers, deleteHeaders } })
   }
 
   /** A transformation is a script that the hosted Svix runs. A receiver that relies on one would get other payloads. */

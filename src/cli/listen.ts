@@ -1,8 +1,11 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { SignatureHeaders } from '../domain/application-fields.ts'
 import { signatureProfiles } from '../domain/endpoint-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { prettyJson } from '../json/exact.ts'
+import { listenOn } from '../runtime/process.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
+import { createServer } from '../wire/network.ts'
 import {
   idOf,
   openVerifier,
@@ -13,11 +16,9 @@ import {
 } from '../wire/receiver.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, repeated, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
-import { type Arrived, openReceiver } from './receiver.ts'
 import { locate } from './source.ts'
 import { counted, text } from './table.ts'
-import { toJson } from './terminal.ts'
+import { CommandError, exitCode, toJson } from './terminal.ts'
 
 /** `sluice listen`: a receiver on this machine that verifies signatures and prints messages. */
 export function addListen(commands: RemoteCommands): void {
@@ -254,4 +255,58 @@ function isText(body: Buffer): boolean {
 
 function indented(lines: string): string {
   return lines.replace(/^/gm, '          ')
+}
+
+/** Larger than any message. A longer request is cut off. */
+const bodyLimitBytes = 64 * 1024 * 1024
+
+/** A request with its whole body. */
+export interface Arrived {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly body: Buffer
+}
+
+/** Opens a server for a local receiver and returns the address that it listens on. */
+export async function openReceiver(
+  address: Address,
+  receive: (arrived: Arrived) => void,
+): Promise<{ server: Server; address: Address }> {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > bodyLimitBytes) request.destroy()
+      else chunks.push(chunk)
+    })
+    // A sender that hangs up early needs no response.
+    request.on('error', () => {})
+    request.on('end', () => receive({ request, response, body: Buffer.concat(chunks) }))
+  })
+  return { server, address: await listenOn(server, address).catch(cannotListen(address)) }
+}
+
+/** Throws CommandError with the reason unless a server can listen on the address. */
+export async function assertFree(address: Address): Promise<void> {
+  const server = createServer()
+  await listenOn(server, address).catch(cannotListen(address))
+  await new Promise<void>((resolve) => server.close(() => resolve()))
+}
+
+/** Throws CommandError with the reason why a server cannot listen. Rethrows errors without a system code. */
+export function cannotListen(address: Address): (error: unknown) => never {
+  return (error) => {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    const reason = listenTroubles[code] ?? code
+    throw new CommandError(`Cannot listen on ${formatAddress(address)}: ${reason}.`, exitCode.failed, { cause: error })
+  }
+}
+
+const listenTroubles: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process uses this port',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EACCES: 'this user may not use this port',
+  ENOTFOUND: 'unknown host',
 }

@@ -1,7 +1,9 @@
+import { AppError } from '../domain/app-error.ts'
 import { messageFilterFields } from '../domain/filter-fields.ts'
 import { describeTimings, type Timings } from '../domain/outcome.ts'
 import { prettyJson } from '../json/exact.ts'
-import { type Item, pathOf } from './client.ts'
+import { Scanner } from '../json/scan.ts'
+import { type Item, pathOf, type Query } from './client.ts'
 import {
   instantForm,
   instantOption,
@@ -9,12 +11,13 @@ import {
   limitOption,
   printList,
   type RemoteCommands,
+  repeated,
   type Session,
 } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
-import { addFields, queryOf } from './field-options.ts'
+import { addFields, asQuery, queryOf } from './field-options.ts'
 import { type Column, counted, facts, instant, nameOf, table, text } from './table.ts'
 import { finishTask, perSecondOption, withNoWait } from './task.ts'
+import { CommandError, exitCode, readNamedFile } from './terminal.ts'
 
 /** `sluice messages`: the messages of an application, or one message with its status at each endpoint. */
 export function addMessages(commands: RemoteCommands): void {
@@ -57,23 +60,17 @@ async function showOne(session: Session, app: string, ref: string): Promise<void
       ['expires', message.expiresAt == null ? undefined : instant(message.expiresAt)],
     ])
     const payload = prettyJson(JSON.stringify(message.payload)) ?? text(message.payload)
-    return [about, '', payload, '', destinationsTable(session, destinations)].join('\n')
+    const status = table(terminal, destinationColumns, destinations, 'No endpoint matched it.')
+    return [about, '', payload, '', status].join('\n')
   })
 }
 
-function destinationsTable({ terminal }: Session, destinations: readonly Item[]): string {
-  if (destinations.length === 0) return 'No endpoint matched it.'
-  return table(
-    terminal,
-    [
-      { title: 'ENDPOINT', cell: nameOf },
-      { title: 'URL', cell: 'url', flexible: true },
-      { title: 'STATUS', cell: statusText, colour: statusColour },
-      { title: 'NEXT ATTEMPT', cell: ({ nextAttempt }) => instant(nextAttempt) },
-    ],
-    destinations,
-  )
-}
+const destinationColumns: readonly Column<Item>[] = [
+  { title: 'ENDPOINT', cell: nameOf },
+  { title: 'URL', cell: 'url', flexible: true },
+  { title: 'STATUS', cell: statusText, colour: statusColour },
+  { title: 'NEXT ATTEMPT', cell: ({ nextAttempt }) => instant(nextAttempt) },
+]
 
 function statusText({ statusText: status, coalescedInto }: Item): string {
   return coalescedInto == null ? text(status) : `coalesced into ${text(coalescedInto)}`
@@ -190,4 +187,94 @@ export function addResend(commands: RemoteCommands): void {
     .option('--missing', 'messages that match its filters and that it never received')
     .addOption(perSecondOption())
   withNoWait(recover)
+}
+
+const inputSign = '-'
+const fileSign = '@'
+
+/** `sluice send`: publishes one message. The payload's bytes are sent unchanged: they are never parsed. */
+export function addSend(commands: RemoteCommands): void {
+  commands
+    .add(
+      'send <app> <event-type> [payload]',
+      'publish a message; the payload is JSON, @FILE, or - for standard input (default)',
+      async (session, [app, eventType, given]) => {
+        const payload = await readPayload(session, given)
+        const { raw, contentType = 'application/octet-stream' } = session.options as Record<string, string | undefined>
+        const envelope = envelopeOf(session, eventType)
+        const path = pathOf('app', app, 'msg')
+        const message = raw
+          ? await session.client.post(`${path}/raw`, { query: asQuery(envelope), body: payload, contentType })
+          : await session.client.post(path, { query: { with_content: false }, body: withPayload(envelope, payload) })
+        session.show(message, (item) => describe(session, app, item))
+      },
+    )
+    .option('--event-id <ID>', 'your own id for it; a second message with the same id is refused')
+    .addOption(repeated('--channel <CHANNEL>', 'channel; may be repeated'))
+    .addOption(repeated('--tag <TAG>', 'tag to find it by; may be repeated'))
+    .option('--deliver-at <INSTANT>', 'deliver not before, such as 2026-11-15T10:00:00Z, or 2h for in two hours')
+    .option('--expires-at <INSTANT>', 'discard if undelivered by then, such as 2026-11-15T10:00:00Z, or 2h')
+    .option('--ordering-key <KEY>', 'endpoints with ordering by key deliver messages with the same key in order')
+    .option('--endpoint <ENDPOINT>', 'deliver to this endpoint alone, by id or uid, even if its filters do not match')
+    .option('--raw', 'send the payload unchanged; it need not be JSON')
+    .option('--content-type <TYPE>', 'content type of a raw payload (default: application/octet-stream)')
+}
+
+function envelopeOf(session: Session, eventType: string) {
+  const { eventId, channel, tag, orderingKey, endpoint } = session.options as Query
+  return {
+    eventType,
+    eventId,
+    channels: channel,
+    tags: tag,
+    deliverAt: instantOption(session, 'deliverAt', 'ahead'),
+    expiresAt: instantOption(session, 'expiresAt', 'ahead'),
+    orderingKey,
+    endpoint,
+  }
+}
+
+/** The fields as JSON with the bytes of the payload, which are never parsed. */
+export function withPayload(fields: object, payload: Buffer): Buffer {
+  const head = JSON.stringify(fields).slice(0, -1)
+  return Buffer.concat([Buffer.from(`${head},"payload":`), payload, Buffer.from('}')])
+}
+
+/** Reads a payload from the operand, `@FILE`, or standard input. */
+export async function readPayload({ terminal, options }: Session, given: string | undefined): Promise<Buffer> {
+  const payload = await bytesOf()
+  if (payload.length === 0 && options.raw !== true) {
+    throw new CommandError('The payload is empty. The smallest JSON object is {}.', exitCode.misused)
+  }
+  if (options.raw !== true) assertJson(payload)
+  return payload
+
+  async function bytesOf(): Promise<Buffer> {
+    if (given === undefined || given === inputSign) {
+      if (given === undefined && terminal.inputIsTyped) {
+        throw new CommandError(`No payload. Give JSON, @FILE, or ${inputSign} for standard input.`, exitCode.misused)
+      }
+      return terminal.readInput()
+    }
+    if (!given.startsWith(fileSign)) return Buffer.from(given)
+    return readNamedFile(terminal, given.slice(fileSign.length))
+  }
+}
+
+/**
+ * Refuses a payload that is not JSON, before it is put between the other fields: the server would count bytes from their
+ * beginning, which the user never wrote, and a payload such as `1,"tags":["x"]` would add fields.
+ */
+function assertJson(payload: Buffer): void {
+  try {
+    new Scanner(0).scan(payload)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    throw new CommandError(error.message.replace(/^The (body|JSON text)/, 'The payload'), exitCode.misused)
+  }
+}
+
+function describe({ terminal }: Session, app: string, { id }: Item): string {
+  const hint = terminal.style('dim', `Check its status: sluice messages ${app} ${text(id)}`)
+  return `Accepted as ${terminal.style('bold', text(id))}\n${hint}`
 }

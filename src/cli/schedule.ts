@@ -2,9 +2,9 @@ import type { Command as Commander } from 'commander'
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
-import { readPayload, withPayload } from './send.ts'
+import { readPayload, withPayload } from './messages.ts'
 import { facts, instant, nameOf, table, text } from './table.ts'
+import { CommandError, exitCode } from './terminal.ts'
 
 const runsShown = 5
 

@@ -1,16 +1,25 @@
 import type { Delivering } from '../compose/delivering.ts'
 import type { MetricsServer } from '../compose/metrics.ts'
 import type { Parts } from '../compose/parts.ts'
+import { apiRoot } from '../domain/api.ts'
 import { hashApiKey, makeApiKey, makeSignInLink } from '../operations/auth.ts'
-import { isLoopback, type Loaded, oldKeyName } from '../runtime/config.ts'
+import {
+  isLoopback,
+  keyVariable,
+  type Loaded,
+  oldKeyName,
+  permittedNetworks,
+  showSetting,
+  urlVariable,
+} from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
+import type { Terminal } from '../runtime/process.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
-import { banner } from './banner.ts'
-import type { World } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
-import { assertFree, cannotListen } from './receiver.ts'
+import { defaultUrl, type World } from './command.ts'
+import { assertFree, cannotListen } from './listen.ts'
+import { CommandError, exitCode } from './terminal.ts'
 
 /** `sluice serve`: the API and the deliveries in one process. */
 export async function serve(world: World, { config, origins }: Loaded): Promise<number> {
@@ -26,9 +35,7 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
   const api = await parts.openApi()
   let metrics: MetricsServer | undefined
   try {
-    const address = await api.listen(config.listen).catch((error: unknown) => {
-      throw cannotListen(error, config.listen)
-    })
+    const address = await api.listen(config.listen).catch(cannotListen(config.listen))
     metrics = await offerMetrics(parts, config, log)
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
     const delivering = await parts.startDelivering(description)
@@ -51,9 +58,7 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
 /** Offers metrics at an address of their own, if the settings name one. */
 async function offerMetrics(parts: Parts, { metricsListen }: Config, log: Logger): Promise<MetricsServer | undefined> {
   if (metricsListen === null) return undefined
-  const server = await parts.listenForMetrics(metricsListen).catch((error: unknown) => {
-    throw cannotListen(error, metricsListen)
-  })
+  const server = await parts.listenForMetrics(metricsListen).catch(cannotListen(metricsListen))
   log.info({ metrics: `http://${formatAddress(server.address)}/metrics` }, 'metrics are offered')
   return server
 }
@@ -135,4 +140,97 @@ export async function stopDelivering(delivering: Delivering, limitMs: number, lo
     log.error(`stopped without releasing lanes: the store cannot be reached: ${error.message}`)
     return exitCode.failed
   }
+}
+
+/** The parts of the banner that depend on the store. */
+interface Hints {
+  /** The admin key that this start made. */
+  readonly newKey: string | undefined
+  /** Makes a link to the dashboard that signs in once; undefined where the output may be kept as a log. */
+  readonly signInLink: string | undefined
+  /** Whether the store has no message yet. */
+  readonly isEmpty: boolean
+  readonly warnings: readonly string[]
+}
+
+/**
+ * The text printed at the start: where everything is, and while the store is empty, commands that send a first event,
+ * ready to paste. A key is shown only when this start made it; only its hash is stored.
+ */
+function banner(
+  { version, terminal }: World,
+  config: Config,
+  address: Address,
+  { newKey, signInLink, isEmpty, warnings }: Hints,
+): string {
+  const dim = (text: string) => terminal.style('dim', text)
+  const url = `http://${formatAddress(reachable(address))}`
+  const dashboard =
+    signInLink === undefined
+      ? `${url}/ (sign in with a key, or a link of: sluice dashboard)`
+      : `${signInLink} (signs in once)`
+  const lines = [
+    '',
+    `${terminal.style('bold', `Sluice ${version}`)}${dim(' — webhook delivery that loses nothing and floods nobody')}`,
+    '',
+    // No styling around the URL: scripts read it from this line.
+    `Listening on http://${formatAddress(address)}`,
+    `  ${dim('Dashboard')} ${dashboard}`,
+    `  ${dim('API      ')} ${url}${apiRoot} (reference: ${url}/docs)`,
+    `  ${dim('Store    ')} ${showSetting('store', config)}`,
+    `  ${dim('Targets  ')} ${targets(config)}`,
+  ]
+  for (const warning of warnings) lines.push('', `${terminal.style('yellow', 'Warning:')} ${warning}`)
+  if (newKey !== undefined) {
+    const shown = terminal.style(['bold', 'green'], newKey)
+    lines.push('', 'Your admin key. Keep it: it is not shown again.', '', `  ${shown}`)
+  }
+  if (isEmpty) lines.push('', 'Send a first event:', '', ...firstEvent(terminal, config, url, newKey))
+  return [...lines, ''].join('\n')
+}
+
+function firstEvent(terminal: Terminal, config: Config, url: string, newKey: string | undefined): string[] {
+  const dim = (text: string) => terminal.style('dim', text)
+  const command = (text: string) => terminal.style('cyan', text)
+  const sluice = terminal.command
+  const local = permittedNetworks(config).includes('127.0.0.0/8')
+  const exports = [
+    ...(url === defaultUrl ? [] : [command(`export ${urlVariable}=${url}`)]),
+    // Without a new key the caller uses an existing one, which this process does not know.
+    command(`export ${keyVariable}=${newKey ?? 'sk_…'}`),
+  ]
+  const send = command(`${sluice} send demo video.trending '{"hello":"world"}'`)
+  if (local) {
+    return [
+      dim('# in a second and a third terminal'),
+      ...exports,
+      '',
+      dim('# in the second: receive, verify and print'),
+      command(`${sluice} listen --app demo`),
+      '',
+      dim('# in the third: send'),
+      send,
+    ]
+  }
+  return [
+    dim('# in a second terminal: create an application and an endpoint, then send'),
+    ...exports,
+    command(`${sluice} app create Demo --uid demo`),
+    command(`${sluice} endpoint create demo https://example.com/webhook`),
+    send,
+  ]
+}
+
+function targets(config: Config): string {
+  const networks = permittedNetworks(config)
+  const http = config.allowHttp ? 'public addresses, http allowed' : 'public addresses over https'
+  if (networks.length === 0) return http
+  const reason = config.allowNetworks === null ? 'this machine, by --local' : 'by allowNetworks'
+  return `${http}, and ${networks.join(', ')} (${reason})`
+}
+
+/** An address that reaches the server from this machine, also when it listens on all addresses. */
+function reachable({ host, port }: Address): Address {
+  if (host === '0.0.0.0') return { host: '127.0.0.1', port }
+  return host === '::' ? { host: '::1', port } : { host, port }
 }

@@ -4,10 +4,10 @@ import { choice, duration } from '../runtime/setting-kinds.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../sources/providers.ts'
 import { type Item, pathOf } from './client.ts'
 import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
-import { addFields, fieldFacts, fieldsOf, unsetField, withoutMarks } from './field-options.ts'
+import { addFields, fieldFacts, fieldsOf, unsetFields, unsetOption, withoutMarks } from './field-options.ts'
 import { byFlags, flagOf, ownSettings, settings, settingsOf, stepOf } from './source-settings.ts'
 import { ago, counted, facts, grouped, instant, nameOf, shorten, table, text } from './table.ts'
+import { CommandError, exitCode } from './terminal.ts'
 
 const day = 86_400_000
 /** Sources among which a name without --app is looked for. */
@@ -95,9 +95,7 @@ export function addSource(commands: RemoteCommands): void {
           const body = {
             ...rest,
             ...unset.fields,
-            ...((given ?? unset.settings) !== undefined && {
-              settings: { ...ownSettings(item), ...(given as Item), ...unset.settings },
-            }),
+            settings: (given ?? unset.settings) && { ...ownSettings(item), ...(given as Item), ...unset.settings },
           }
           const changed = await byFlags(text(item.provider), change(session, path, body))
           session.show(changed, (shown) => describe(session, shown, app))
@@ -106,9 +104,7 @@ export function addSource(commands: RemoteCommands): void {
     ),
   )
     .addOption(option('--disabled <SWITCH>', 'on: answer 404 to all arrivals', choice(['on', 'off'])))
-    .addOption(
-      repeated('--unset <OPTION>', 'option that goes back to its default, such as event-type or uid; may be repeated'),
-    )
+    .addOption(unsetOption('event-type or uid'))
 
   inApp(
     source.add(
@@ -200,25 +196,25 @@ function changeOf(session: Session): Item {
 }
 
 /** The fields and the settings that `--unset` names, with their defaults. Null is the default of a setting. */
-function unsetOf({ options }: Session, { provider }: Item): { fields: Item; settings: Item | undefined } {
-  const { unset = [] } = options as { unset?: string[] }
-  const name = isProviderName(String(provider)) ? providers[String(provider) as ProviderName].title : String(provider)
-  const defaults: Item = { uid: null, name, metadata: {} }
-  const flags = { uid: '--uid <UID>', name: '--display-name <TEXT>', metadata: '--metadata <NAME=VALUE>' }
+function unsetOf(session: Session, { provider }: Item): { fields: Item; settings: Item | undefined } {
+  const title = isProviderName(String(provider)) ? providers[String(provider) as ProviderName].title : String(provider)
+  const ofProvider = Object.entries(settingsOf(provider)).map(
+    ([field, { flag, required }]) => [field, { flag, noNull: required }] as const,
+  )
   const known = {
-    ...Object.fromEntries(Object.entries(flags).map(([field, flag]) => [field, { flag }])),
-    ...Object.fromEntries(
-      Object.entries(settingsOf(provider)).map(([field, { flag, required }]) => [
-        field,
-        { ...(flag !== undefined && { flag }), ...(required === true && { noNull: true as const }) },
-      ]),
-    ),
+    uid: { flag: '--uid <UID>' },
+    name: { flag: '--display-name <TEXT>' },
+    metadata: { flag: '--metadata <NAME=VALUE>' },
+    ...Object.fromEntries(ofProvider),
   }
-  const names = unset.map((option) => unsetField(option, known))
-  const [own, others] = [names.filter((each) => each in defaults), names.filter((each) => !(each in defaults))]
+  const { uid, name, metadata, ...others } = unsetFields(session, known)
   return {
-    fields: Object.fromEntries(own.map((each) => [each, defaults[each]])),
-    settings: others.length === 0 ? undefined : Object.fromEntries(others.map((each) => [each, null])),
+    fields: {
+      ...(uid === null && { uid }),
+      ...(name === null && { name: title }),
+      ...(metadata === null && { metadata: {} }),
+    },
+    settings: Object.keys(others).length === 0 ? undefined : others,
   }
 }
 

@@ -17,8 +17,17 @@ export interface Column<T> {
 const gap = '  '
 const narrowest = 8
 
-/** Formats items as a table. Lines are cut to the width of the terminal; in a file or pipe they are not cut. */
-export function table<T>(terminal: Terminal, columns: readonly Column<T>[], items: readonly T[]): string {
+/**
+ * Formats items as a table; without items it is the sentence `empty`, if there is one. Lines are cut to the width of the
+ * terminal; in a file or pipe they are not cut.
+ */
+export function table<T>(
+  terminal: Terminal,
+  columns: readonly Column<T>[],
+  items: readonly T[],
+  empty?: string,
+): string {
+  if (items.length === 0 && empty !== undefined) return empty
   const cells = items.map((item) =>
     columns.map(({ cell }) => oneLine(typeof cell === 'string' ? text(item[cell]) : cell(item))),
   )

@@ -2,10 +2,9 @@ import { pageItems } from '../domain/api.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Client, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
 import { failedStatus, outcome, statusCode, statusColour } from './messages.ts'
 import { nameOf, shorten, text } from './table.ts'
-import { toJson } from './terminal.ts'
+import { CommandError, exitCode, pause, toJson } from './terminal.ts'
 
 /** Each endpoint costs one request a round, so their number is limited. */
 const mostLanes = 100
@@ -34,7 +33,7 @@ export function addTail(commands: RemoteCommands): void {
         for (const lane of followed.values()) {
           for (const attempt of await newerThan(session.client, lane, query)) print(session, lane, attempt)
         }
-        if (await Promise.race([stopRequested, pause(session, every)])) return undefined
+        if (await Promise.race([stopRequested, pause(session.world.clock, every)])) return undefined
       }
     })
     .option('--app <APP>', 'only this application (default: all)')
@@ -110,8 +109,4 @@ function print({ terminal, json }: Session, { app, name }: Followed, attempt: It
   const result = shorten(outcome(attempt), Math.max(9, room - idWidth - 74))
   const coloured = terminal.style(statusColour(attempt), result)
   terminal.print(`${time}  ${where}  ${type}  ${id}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${coloured}`)
-}
-
-function pause({ world }: Session, ms: number): Promise<false> {
-  return new Promise((resolve) => void world.clock.after(ms, () => resolve(false)))
 }

@@ -2,9 +2,8 @@ import type { Command as Commander } from 'commander'
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
 import { ago, facts, grouped, instant, text } from './table.ts'
-import { progressLine, withProgress } from './terminal.ts'
+import { CommandError, exitCode, pause, progressLine, withProgress } from './terminal.ts'
 
 const askMs = 250
 const states = ['running', 'paused', 'finished', 'failed', 'cancelled']
@@ -83,7 +82,7 @@ async function followTask({ client, terminal, world }: Session, id: string, what
       const { scanned, total } = countsOf(task)
       const doing = task.state === 'paused' ? `${what} (paused)` : what
       show(progressLine(doing, scanned, total === undefined || total === 0 ? undefined : scanned / total))
-      await new Promise<void>((resolve) => void world.clock.after(askMs, resolve))
+      await pause(world.clock, askMs)
     }
   })
   if (ended.state === 'cancelled') {

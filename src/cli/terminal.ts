@@ -1,10 +1,42 @@
+import { createWriteStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Clock } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { withCommas } from '../domain/phrases.ts'
 import { terminalControls, withoutControls } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
-import { CommandError, exitCode } from './exit.ts'
+
+/** The exit codes. They are part of the interface: supervisors decide by them whether to restart. */
+export const exitCode = {
+  ok: 0,
+  failed: 1,
+  /** The command line or a setting is wrong: a restart does not help. */
+  misused: 2,
+  /** Another process owns the SQLite file. */
+  owned: 3,
+  /** The resource does not exist. */
+  notFound: 4,
+  /** The key is missing, wrong or lacks the permission. */
+  denied: 5,
+  /** The request conflicts with an existing resource. */
+  conflict: 6,
+  /** The server cannot be reached or is overloaded: a later attempt may succeed. */
+  unavailable: 7,
+} as const
+
+/** A command failed for a reason that its caller can act on. Only the message is printed. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError'
+  readonly exitCode: number
+
+  constructor(message: string, code: number, options?: ErrorOptions) {
+    super(message, options)
+    this.exitCode = code
+  }
+}
 
 /**
  * A terminal that never passes on control sequences from data. Names, descriptions, payloads and responses come from
@@ -80,6 +112,11 @@ export async function withProgress<T>(
   }
 }
 
+/** Waits. */
+export function pause(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.after(ms, resolve))
+}
+
 /** The bytes of a file that the command line names. */
 export async function readNamedFile({ directory }: Terminal, name: string): Promise<Buffer> {
   try {
@@ -95,4 +132,23 @@ export async function readNamedFile({ directory }: Terminal, name: string): Prom
 /** The bytes of a file, or of standard input for `-`. */
 export function readFileOrInput(terminal: Terminal, name: string): Promise<Buffer> {
   return name === '-' ? terminal.readInput() : readNamedFile(terminal, name)
+}
+
+/** Writes to a file, or without a name to standard output at the pace of its reader. */
+export async function writeOutput(
+  terminal: Terminal,
+  name: string | undefined,
+  chunks: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  const standardOutput = () =>
+    new Writable({
+      write(chunk: Uint8Array, _encoding, done) {
+        void terminal.write(chunk).then(() => done(), done)
+      },
+    })
+  const out = name === undefined ? standardOutput() : createWriteStream(resolve(terminal.directory, name))
+  await pipeline(chunks, out).catch((error: NodeJS.ErrnoException) => {
+    if (error.syscall === undefined) throw error
+    throw new CommandError(`Cannot write ${name}: ${error.code}.`, exitCode.failed, { cause: error })
+  })
 }

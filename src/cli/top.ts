@@ -1,12 +1,10 @@
 import { age, latency } from '../domain/phrases.ts'
-import type { Terminal } from '../runtime/process.ts'
-import type { Screen } from '../runtime/screen.ts'
+import type { Screen, Terminal } from '../runtime/process.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
-import { CommandError } from './exit.ts'
-import { counted, grouped, nameOf, shorten, table, text } from './table.ts'
-import { toJson } from './terminal.ts'
+import { ago, type Column, counted, grouped, instant, nameOf, shorten, table, text } from './table.ts'
+import { CommandError, toJson } from './terminal.ts'
 
 /** The sorts of endpoints, in the order in which the key changes them. */
 const sorts = ['waiting', 'oldest', 'failing'] as const
@@ -16,7 +14,7 @@ type Sort = (typeof sorts)[number]
 const listedEndpoints = 100
 
 /** One look at the server. */
-export interface Look {
+interface Look {
   readonly at: number
   readonly history: { readonly since: string; readonly stepSeconds: number; readonly series: Series }
   readonly waiting: { readonly total: number; readonly endpoints: number; readonly isExact: boolean }
@@ -213,6 +211,12 @@ function flowed(cells: readonly { readonly width: number; readonly styled: strin
   return [...found, line]
 }
 
+const workerState: Column<Item> = {
+  title: 'STATE',
+  cell: ({ state, isLeader }) => (isLeader === true ? `${text(state)}, leader` : text(state)),
+  colour: ({ state }) => (state === 'alive' ? 'green' : 'red'),
+}
+
 const listedWorkers = 4
 
 function workerLines(terminal: Terminal, workers: readonly Item[]): string[] {
@@ -223,11 +227,7 @@ function workerLines(terminal: Terminal, workers: readonly Item[]): string[] {
       { title: 'WORKER', cell: 'name', flexible: true },
       { title: 'LANES', cell: ({ lanes }) => grouped(lanes), align: 'right' },
       { title: 'IN FLIGHT', cell: inFlightOf, align: 'right' },
-      {
-        title: 'STATE',
-        cell: ({ state, isLeader }) => (isLeader === true ? `${text(state)}, leader` : text(state)),
-        colour: ({ state }) => (state === 'alive' ? 'green' : 'red'),
-      },
+      workerState,
     ],
     workers.slice(0, listedWorkers),
   ).split('\n')
@@ -294,4 +294,29 @@ function milliseconds(ms: number | null): string {
 
 function sinceOf(value: unknown, now: number): string {
   return typeof value === 'string' ? age(Math.max(0, now - Date.parse(value))) : '–'
+}
+
+/** `sluice workers`: the processes that deliver. */
+export function addWorkers(commands: RemoteCommands): void {
+  const summary = 'list the workers: version, host, regions, lanes, attempts under way, last sign of life'
+  commands
+    .add('workers', summary, async ({ client, terminal, world, options, show }) => {
+      const now = world.clock.now()
+      const columns: readonly Column<Item>[] = [
+        { title: 'WORKER', cell: 'id', align: 'right' },
+        { title: 'NAME', cell: 'name', flexible: true },
+        { title: 'VERSION', cell: 'version' },
+        { title: 'REGIONS', cell: ({ regions }) => (Array.isArray(regions) ? regions.join(',') : 'all') },
+        { title: 'STARTED', cell: ({ startedAt }) => instant(startedAt) },
+        { title: 'LAST SEEN', cell: ({ lastSeenAt }) => ago(lastSeenAt, now) },
+        { title: 'LANES', cell: 'lanes', align: 'right' },
+        { title: 'IN FLIGHT', cell: 'inFlight', align: 'right' },
+        workerState,
+      ]
+      const empty = 'No worker is alive: start `sluice serve` or `sluice worker`.'
+      show(await client.get('/worker', { ended: options.all === true }), ({ data }) =>
+        table(terminal, columns, data as Item[], empty),
+      )
+    })
+    .option('--all', 'also those that left or died in the last week')
 }

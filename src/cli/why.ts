@@ -2,10 +2,9 @@ import { queueSorts } from '../domain/why.ts'
 import { choice } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
 import { limitOption, option, printMore, type RemoteCommands, type Session } from './command.ts'
-import { CommandError, exitCode } from './exit.ts'
 import { outcome, statusCode, timingsOf } from './messages.ts'
-import { ago, type Column, facts, grouped, instant, nameOf, table, text } from './table.ts'
-import { toJson } from './terminal.ts'
+import { ago, type Column, facts, grouped, instant, namesById, table, text } from './table.ts'
+import { CommandError, exitCode, toJson } from './terminal.ts'
 
 const wideColumns = 110
 /** The endpoints that the API explains at most. */
@@ -74,23 +73,15 @@ async function explainMessage(session: Session, app: string, message: string): P
     .list(path, {}, options.limit as number)
     .catch((error: unknown) => hintAtEndpoint(session, app, message, error))
   const found: Item[] = []
-  const names = new Map(items.map((item) => [item.id, nameOf(item)]))
+  const names = namesById(items)
   for (const { id } of items) found.push(await client.get(`${path}${pathOf(text(id), 'why')}`))
-  session.show(found, (whys) =>
-    whys.length === 0
-      ? 'No endpoint matched it.'
-      : table(
-          terminal,
-          [
-            { title: 'ENDPOINT', cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId) },
-            { title: 'WHY', cell: 'reason', colour: ({ reason }) => colourOf(reason) },
-            { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
-            { title: 'TRIED', cell: 'attempts', align: 'right' },
-            ...detailColumn(session),
-          ],
-          whys,
-        ),
-  )
+  const columns: readonly Column<Item>[] = [
+    { title: 'ENDPOINT', cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId) },
+    ...whyColumns,
+    { title: 'TRIED', cell: 'attempts', align: 'right' },
+    ...detailColumn(session),
+  ]
+  session.show(found, (whys) => table(terminal, columns, whys, 'No endpoint matched it.'))
   if (more && !session.json) printMore(session)
 }
 
@@ -126,8 +117,7 @@ async function explainMany(session: Session, app: string | undefined): Promise<v
       { title: 'ENDPOINT', cell: ({ uid, endpointId }) => text(uid ?? endpointId) },
       { title: 'WAITING', cell: ({ waiting }) => waitingText(waiting as Item), align: 'right' },
       { title: 'OLDEST', cell: ({ oldestSince }) => ago(oldestSince, now) },
-      { title: 'WHY', cell: 'reason', colour: ({ reason }) => colourOf(reason) },
-      { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
+      ...whyColumns,
       ...detailColumn(session),
     ],
     endpoints,
@@ -139,6 +129,11 @@ async function explainMany(session: Session, app: string | undefined): Promise<v
   }
   if (answer.done !== true && limit < mostEndpoints) printMore(session)
 }
+
+const whyColumns: readonly Column<Item>[] = [
+  { title: 'WHY', cell: 'reason', colour: ({ reason }) => colourOf(reason) },
+  { title: 'NEXT', cell: ({ nextAt }) => instant(nextAt) },
+]
 
 const appColumn: Column<Item> = { title: 'APPLICATION', cell: ({ appUid, appId }) => text(appUid ?? appId) }
 

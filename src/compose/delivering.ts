@@ -5,6 +5,7 @@ import { defaultCircuitPolicy } from '../domain/health.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import { Engine, type WorkerFigures } from '../engine/engine.ts'
 import type { AttemptWatch } from '../engine/pump.ts'
+import type { HttpContext } from '../http/app.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Scanner } from '../json/scan.ts'
 import { AlertWatch } from '../leader/alert-watch.ts'
@@ -19,17 +20,15 @@ import type { AlertSettings } from '../runtime/alert-file.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
-import { thisProcess } from '../runtime/process.ts'
+import { runCommand, thisProcess, version } from '../runtime/process.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
-import { runCommand } from '../runtime/run-command.ts'
 import type { Config } from '../runtime/settings.ts'
-import { version } from '../runtime/version.ts'
 import { openSender, type SenderContext } from '../sender/open.ts'
-import type { Sender } from '../sender/send.ts'
+import type { OpenTarget, OutgoingMessage, Sender } from '../sender/send.ts'
+import { type FetchedKeys, keySetBytesLimit } from '../sources/key-sets.ts'
 import type { Store } from '../store/store.ts'
 import { makeSecret } from '../wire/secret.ts'
-import { logAttempts } from './attempt-log.ts'
-import type { StoreTroubles } from './store-troubles.ts'
+import { logAttempts, type StoreTroubles } from './logging.ts'
 import type { Tracing } from './tracing.ts'
 
 /** Time for the letters of the last attempts; the others wait for the next process. */
@@ -46,7 +45,7 @@ export interface Delivering {
 }
 
 /** The parts that delivering is made from. */
-export interface DeliveringParts {
+interface DeliveringParts {
   readonly config: Config
   readonly store: Store
   readonly log: Logger
@@ -105,8 +104,49 @@ export function sendOnce(
   const secrets = [{ secret, expiresAt: null }]
   const credentials = { auth, clientCertificates: clientCertificate }
   const target = sender.open({ url, secrets, headers: {}, ...credentials, timeoutMs, signatureHeaders })
-  const outgoing = { ...message, contentType: 'application/json' }
-  return new Promise((resolve) => void target.send(outgoing, () => {}, resolve))
+  return outcomeOf(target, { ...message, contentType: 'application/json' })
+}
+
+function outcomeOf(target: OpenTarget, message: OutgoingMessage): Promise<Outcome> {
+  return new Promise((resolve) => void target.send(message, () => {}, resolve))
+}
+
+const fetchTimeoutMs = 5000
+
+/** Fetches public keys of providers. It is a sender with one kind of request, so the address guard stands before it. */
+export function keyFetcher(config: Config, timeoutMs = fetchTimeoutMs) {
+  let sender: Sender | undefined
+  return {
+    async fetch(url: string): Promise<FetchedKeys> {
+      // One byte more than a set may have, so that a longer one is seen to be longer.
+      sender ??= openSender({ ...senderContextOf(config), responseLimitBytes: keySetBytesLimit + 1 })
+      const secrets = [{ secret: makeSecret(systemRandomBytes), expiresAt: null }]
+      const target = sender.open({ url, method: 'GET', secrets, headers: {}, timeoutMs })
+      const message = { id: 'keys', body: new Uint8Array(0), contentType: 'application/json' }
+      const outcome = await outcomeOf(target, message)
+      if (outcome.code !== 'delivered' || outcome.response === undefined) {
+        throw new Error(`the keys at ${url} cannot be had: ${outcome.error ?? `status ${outcome.status}`}`)
+      }
+      const headers: Record<string, string> = JSON.parse(outcome.responseHeaders ?? '{}')
+      return { body: outcome.response, cacheControl: headers['cache-control'] }
+    },
+    close: async () => sender?.close(),
+  }
+}
+
+/** The senders of single requests: trials of endpoints, and fetches of the public keys of providers. */
+export function openSenders(config: Config, closers: AsyncDisposableStack): Pick<HttpContext, 'tryOnce' | 'fetchKeys'> {
+  const keys = keyFetcher(config)
+  closers.defer(() => keys.close())
+  let trials: Sender | undefined
+  closers.defer(() => trials?.close())
+  return {
+    fetchKeys: keys.fetch,
+    tryOnce: (trial: Trial) => {
+      trials ??= openSender(senderContextOf(config))
+      return sendOnce(trials, trial)
+    },
+  }
 }
 
 /** One watch made of several; undefined without any. */

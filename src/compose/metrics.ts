@@ -3,10 +3,9 @@ import type { Facts } from '../metrics/facts.ts'
 import type { Meter } from '../metrics/meter.ts'
 import { systemClock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
-import { watchProcess } from '../runtime/process-figures.ts'
+import { listenOn, version, watchProcess } from '../runtime/process.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
-import { version } from '../runtime/version.ts'
 import type { Store } from '../store/store.ts'
 import type { Delivering } from './delivering.ts'
 
@@ -28,7 +27,7 @@ export interface MetricsServer {
   close(): Promise<void>
 }
 
-export interface MetricsParts {
+interface MetricsParts {
   readonly config: Config
   readonly store: Store
   readonly meter: Meter
@@ -70,13 +69,8 @@ export function composeMetrics({ config, store, meter, facts, log, delivering }:
       await open()
       const { metricsServer } = await import('../http/metrics.ts')
       const server = metricsServer(page, (error) => log.error({ err: error }, 'a bug: metrics could not be written'))
-      await new Promise<void>((resolve, reject) => {
-        server.once('error', reject)
-        server.listen(address.port, address.host, resolve)
-      })
-      const bound = server.address()
       return {
-        address: { host: address.host, port: typeof bound === 'object' && bound !== null ? bound.port : address.port },
+        address: await listenOn(server, address),
         close: () =>
           new Promise((resolve) => {
             server.close(() => resolve())

@@ -10,39 +10,27 @@ import { fileProblem } from '../leader/dead-file.ts'
 import { observed } from '../metrics/commits.ts'
 import { Facts } from '../metrics/facts.ts'
 import { HistoryWriter } from '../metrics/history.ts'
-import { clusterCounts, ownCounts } from '../metrics/live-counts.ts'
+import { clusterCounts, ownCounts, RecentAttempts } from '../metrics/live-sources.ts'
 import { Meter, type RefusalCode } from '../metrics/meter.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
-import { RecentAttempts } from '../metrics/recent-attempts.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
-import { type Parts as HandlerParts, partsOf, type Trial } from '../operations/parts.ts'
+import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import type { AlertSettings } from '../runtime/alert-file.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
+import { boundTo, version } from '../runtime/process.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { TraceSettings } from '../runtime/trace-settings.ts'
-import { version } from '../runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
-import { openSender } from '../sender/open.ts'
-import type { Sender } from '../sender/send.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
-import {
-  type Delivering,
-  deadFileOf,
-  senderContextOf,
-  sendOnce,
-  serverDefaultsOf,
-  startDelivering,
-} from './delivering.ts'
-import { keyFetcher } from './key-fetch.ts'
+import { type Delivering, deadFileOf, openSenders, serverDefaultsOf, startDelivering } from './delivering.ts'
+import { StoreTroubles, seldom } from './logging.ts'
 import { composeMetrics, type MetricsServer } from './metrics.ts'
-import { seldom } from './seldom.ts'
-import { StoreTroubles } from './store-troubles.ts'
 import type { Tracing } from './tracing.ts'
 
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
@@ -175,21 +163,6 @@ async function compose(opening: Opening, closers: AsyncDisposableStack): Promise
   }
 }
 
-/** The senders of single requests: trials of endpoints, and fetches of the public keys of providers. */
-function openSenders(config: Config, closers: AsyncDisposableStack): Pick<HttpContext, 'tryOnce' | 'fetchKeys'> {
-  const keys = keyFetcher(config)
-  closers.defer(() => keys.close())
-  let trials: Sender | undefined
-  closers.defer(() => trials?.close())
-  return {
-    fetchKeys: keys.fetch,
-    tryOnce: (trial: Trial) => {
-      trials ??= openSender(senderContextOf(config))
-      return sendOnce(trials, trial)
-    },
-  }
-}
-
 /** The store with the observers of its commits. */
 function watch(opened: Store, troubles: StoreTroubles, closers: AsyncDisposableStack) {
   const [depths, meter, recent] = [new Depths(systemClock), new Meter(), new RecentAttempts(systemClock)]
@@ -246,8 +219,7 @@ function apiOver(app: FastifyInstance, closeLimitMs: number): Api {
     app,
     async listen({ host, port }) {
       await app.listen({ host, port })
-      const bound = app.server.address()
-      return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
+      return boundTo(app.server, { host, port })
     },
     async close() {
       const cancel = systemClock.after(closeLimitMs, () => app.server.closeAllConnections())

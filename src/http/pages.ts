@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto'
 import { extname } from 'node:path'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { pagesFolder as programPages } from '../assets/assets.ts'
-import { diskFolder, type Folder } from '../assets/folder.ts'
+import { type Folder, pagesFolder as programPages } from '../assets/assets.ts'
 import { apiRoot, jsonType } from '../domain/api.ts'
 import { noRoute } from '../domain/app-error.ts'
 
@@ -54,7 +53,7 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
 } {
   let read: PageFiles | undefined
   const files = () => {
-    read ??= readFiles(pagesFolder === undefined ? programPages() : diskFolder(pagesFolder))
+    read ??= readFiles(programPages(pagesFolder))
     return read
   }
   const policies = {

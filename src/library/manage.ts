@@ -10,15 +10,15 @@ import type {
 } from '../operations/nouns/schedule-schema.ts'
 import type { SourceSecretRotateIn } from '../operations/nouns/source.ts'
 import type {
-  ArrivalSampleOut as ArrivalSampleOutSchema,
-  SourceCreatedOut as SourceCreatedOutSchema,
+  ArrivalSampleOut,
+  SourceCreatedOut,
   SourceIn,
-  SourceOut as SourceOutSchema,
+  SourceOut,
   SourcePatch,
-  SourceProviderOut as SourceProviderOutSchema,
-  SourceSummaryOut as SourceSummaryOutSchema,
-  SourceTestIn as SourceTestInSchema,
-  SourceTestOut as SourceTestOutSchema,
+  SourceProviderOut,
+  SourceSummaryOut,
+  SourceTestIn,
+  SourceTestOut,
 } from '../operations/nouns/source-schema.ts'
 import type { PageQuery } from '../operations/page.ts'
 
@@ -158,48 +158,32 @@ export function schedules(call: CallRoute): Schedules {
   }
 }
 
-/** A source to create. */
-export type { SourceIn, SourcePatch } from '../operations/nouns/source-schema.ts'
-/** A source as the API shows it. */
-export type SourceOut = Static<typeof SourceOutSchema>
-/** A new source, with the secret that Sluice made. */
-export type SourceCreatedOut = Static<typeof SourceCreatedOutSchema>
-/** A source among those of all applications. */
-export type SourceSummaryOut = Static<typeof SourceSummaryOutSchema>
-/** A sender that Sluice can verify. */
-export type SourceProviderOut = Static<typeof SourceProviderOutSchema>
-/** A request that a source refused. */
-export type ArrivalSampleOut = Static<typeof ArrivalSampleOutSchema>
-/** A request to judge. */
-export type SourceTestIn = Static<typeof SourceTestInSchema>
-/** The judgement about a request. */
-export type SourceTestOut = Static<typeof SourceTestOutSchema>
-
 /** URLs that take webhooks of other services in. Each source is named by its id or uid. */
 export interface Sources {
-  create(app: string, input: SourceIn): Promise<SourceCreatedOut>
-  get(app: string, source: string): Promise<SourceOut>
-  list(app: string, options?: ListOptions): Promise<List<SourceOut>>
+  create(app: string, input: SourceIn): Promise<Static<typeof SourceCreatedOut>>
+  get(app: string, source: string): Promise<Static<typeof SourceOut>>
+  list(app: string, options?: ListOptions): Promise<List<Static<typeof SourceOut>>>
   /** The sources of all applications. */
-  listAll(options?: ListOptions): Promise<List<SourceSummaryOut>>
+  listAll(options?: ListOptions): Promise<List<Static<typeof SourceSummaryOut>>>
   /** The senders that Sluice can verify, with their settings. */
-  providers(): Promise<readonly SourceProviderOut[]>
+  providers(): Promise<readonly Static<typeof SourceProviderOut>[]>
   /** Absent fields stay; `settings` replaces all settings. */
-  update(app: string, source: string, change: SourcePatch): Promise<SourceOut>
+  update(app: string, source: string, change: SourcePatch): Promise<Static<typeof SourceOut>>
   /** Deletes it; the messages that arrived at it stay. */
   delete(app: string, source: string): Promise<void>
   /** Gives it a new URL. The old URL works for the grace period, two days by default. */
-  rotateToken(app: string, source: string, gracePeriodSeconds?: number): Promise<SourceOut>
+  rotateToken(app: string, source: string, gracePeriodSeconds?: number): Promise<Static<typeof SourceOut>>
   /** Replaces the secret; resolves with the new one if Sluice made it. */
-  rotateSecret(app: string, source: string, rotation?: SourceRotation): Promise<string | null>
+  rotateSecret(
+    app: string,
+    source: string,
+    rotation?: Options<Static<typeof SourceSecretRotateIn>>,
+  ): Promise<string | null>
   /** The newest refused requests, and why they were refused. */
-  samples(app: string, source: string): Promise<readonly ArrivalSampleOut[]>
+  samples(app: string, source: string): Promise<readonly Static<typeof ArrivalSampleOut>[]>
   /** Judges a request without storing anything: whether the source would accept it, or why not. */
-  test(app: string, source: string, request: SourceTestIn): Promise<SourceTestOut>
+  test(app: string, source: string, request: Static<typeof SourceTestIn>): Promise<Static<typeof SourceTestOut>>
 }
-
-/** The new secret of a source. */
-export type SourceRotation = Options<Static<typeof SourceSecretRotateIn>>
 
 export function sources(call: CallRoute): Sources {
   const providers = call('GET', '/source-provider')

@@ -2,16 +2,18 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Delivering } from '../compose/delivering.ts'
 import { type Api, openParts, type Parts } from '../compose/parts.ts'
 import { AppError } from '../domain/app-error.ts'
+import type { SignatureHeaders } from '../domain/application-fields.ts'
+import type { SignatureProfile } from '../domain/flow.ts'
 import type { AcceptedWithin } from '../intake/publisher.ts'
 import { inProcess, invalid, type Request, routeCalls, type TypedRequest } from '../operations/in-process.ts'
 import { batchLimit } from '../operations/nouns/message-schema.ts'
-import { oldKeyName } from '../runtime/config.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { configOf, oldKeyName } from '../runtime/config.ts'
 import { openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
-import type { Config } from '../runtime/settings.ts'
-import { type DeadLetters, deadLetters, type Explain, explain, type Lanes, lanes } from './deliveries.ts'
-import { type Attempts, attempts, type Messages, messages } from './history.ts'
+import type { Config, SettingName } from '../runtime/settings.ts'
+import { openVerifier, type ReceivedHeaders } from '../wire/receiver.ts'
 import {
   type Applications,
   applications,
@@ -22,8 +24,45 @@ import {
   schedules,
   sources,
 } from './manage.ts'
-import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
-import { readOptions, type SluiceOptions } from './options.ts'
+import {
+  type Attempts,
+  attempts,
+  type DeadLetters,
+  deadLetters,
+  type Explain,
+  explain,
+  type Lanes,
+  lanes,
+  type Messages,
+  messages,
+  type NewMessage,
+  type PublishedMessage,
+  published,
+  readMessage,
+} from './messages.ts'
+
+/** The input form of a setting: durations and sizes are numbers or text such as `10s` and `1MiB`. */
+type Written<T> = T extends number
+  ? number | string
+  : T extends boolean
+    ? boolean
+    : T extends readonly string[]
+      ? readonly string[] | string
+      : T extends string
+        ? T
+        : string
+
+/** The settings of the command line, under the same names. Neither the environment nor a file is read. */
+type Settings = { readonly [Name in SettingName]?: Written<NonNullable<Config[Name]>> | undefined }
+
+/** The options of `openSluice`. */
+export interface SluiceOptions extends Settings {
+  /**
+   * Whether this process delivers (default: true). On SQLite the delivering process owns the file; other processes open
+   * it with `deliver: false` and publish into it.
+   */
+  readonly deliver?: boolean | undefined
+}
 
 /** The part of a `pg` client (a `Client` or one of a pool) that Sluice uses. */
 export interface PostgresClient {
@@ -85,20 +124,21 @@ export interface Sluice extends AsyncDisposable {
 }
 
 /**
- * Opens Sluice inside this program: the store, and by the options the deliveries and the HTTP API.
+ * Opens Sluice inside this program: the store, and by the options the deliveries and the HTTP API. Rejects with
+ * `ConfigError`, which names every mistake, when an option is wrong.
  *
  *     const sluice = await openSluice({ store: 'sqlite:./data/sluice.db' })
  *     await sluice.publish('acme', { eventType: 'video.trending', payload: { views: 1000 } })
  *     await sluice.close()
  */
-export async function openSluice(options: SluiceOptions): Promise<Sluice> {
-  const opening = readOptions(options)
-  const log = openLog(opening.config)
-  const { config, deliver, listen } = opening
+export async function openSluice({ deliver = true, ...settings }: SluiceOptions): Promise<Sluice> {
+  // A program that embeds Sluice has its own log; by default only warnings and errors are written into it.
+  const config = configOf({ logLevel: 'warn', ...settings })
+  const log = openLog(config)
   const parts = await openParts(config, log, deliver ? 'owner' : 'guest')
   const running: Running = {}
   try {
-    if (listen) {
+    if (settings.listen !== undefined) {
       if (parts.adminKey !== null && config.adminKey === null) log.warn(oldKeyName)
       running.api = await parts.openApi()
       running.url = `http://${formatAddress(await running.api.listen(config.listen))}`
@@ -213,4 +253,25 @@ function tooManyMessages(): AppError {
 
 function enqueued({ committed, ...accepted }: AcceptedWithin): Enqueued {
   return { ...published(accepted), committed }
+}
+
+/** A request as it was received: the headers of `fetch` or a record of them, as Node has it, and the bytes of the body. */
+export interface ReceivedWebhook {
+  readonly headers: ReceivedHeaders
+  readonly body: Uint8Array | string
+}
+
+export interface VerifyOptions {
+  /** The endpoint's `signature`; Standard Webhooks by default. */
+  readonly profile?: SignatureProfile | undefined
+  /** The application's `signatureHeaders`, if it has its own. */
+  readonly headers?: SignatureHeaders | undefined
+}
+
+/**
+ * Verifies a received webhook with the secret of its endpoint. Rejects with `SignatureError`, which has a code and a
+ * remedy, unless the webhook is genuine. The body must be the bytes that arrived, before any JSON parser.
+ */
+export async function verify(received: ReceivedWebhook, secret: string, options: VerifyOptions = {}): Promise<void> {
+  await openVerifier({ ...options, secret, now: () => systemClock.now() }).verify(received)
 }

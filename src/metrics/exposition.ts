@@ -36,7 +36,7 @@ export interface OwnFigures {
   readonly loopDelay: { readonly p50: number; readonly p99: number; readonly max: number }
 }
 
-export interface ExpositionParts {
+interface ExpositionParts {
   readonly store: Pick<Store, 'loadEndpoints' | 'applicationRefs'>
   readonly clock: Clock
   readonly meter: Meter

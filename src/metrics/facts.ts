@@ -1,11 +1,12 @@
 import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
-import type { StoreCondition } from '../domain/doctor-facts.ts'
+import type { ScheduleFacts, StoreCondition, WorkerFacts } from '../domain/doctor-facts.ts'
 import { type CircuitState, Health } from '../domain/health.ts'
 import { defaultRegion } from '../domain/region.ts'
+import type { Slots } from '../domain/snapshot.ts'
 import type { LaneGroup } from '../store/lanes.ts'
 import type { Leader } from '../store/maintenance.ts'
 import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
-import type { QueueSurvey, WaitingFigures } from './queue-survey.ts'
+import { type QueueSurvey, Rounds, type WaitingFigures } from './queue-survey.ts'
 
 /** Facts are read again when they are older than this, at the next question. */
 const freshMs = 5000
@@ -13,10 +14,8 @@ const freshMs = 5000
 const patienceMs = 2000
 /** Lanes counted at once; a pause follows. */
 const lanesPerPage = 1000
-const pagePauseMs = 5
-/** Between two counts of all lanes; a long one is followed by a pause that keeps it below a twentieth of the time. */
+/** Between two counts of all lanes. */
 const countEveryMs = 10_000
-const countShare = 20
 const workersListed = 200
 /** Workers that died within this time are shown. */
 export const deathsShownMs = 60 * 60 * 1000
@@ -29,12 +28,12 @@ export const laneStates = [
   'sleeping', // deliveries wait, and none may be sent yet
   'idle', //     nothing waits
 ] as const
-export type SurveyedState = (typeof laneStates)[number]
+type SurveyedState = (typeof laneStates)[number]
 
 export const circuitStates: readonly CircuitState[] = ['closed', 'open', 'half_open']
 
 /** All lanes of the store, as of the end of one count. */
-export interface LaneFigures {
+interface LaneFigures {
   readonly at: SteadyMs
   readonly states: Readonly<Record<SurveyedState, number>>
   readonly circuits: Readonly<Record<CircuitState, number>>
@@ -73,7 +72,7 @@ export interface StoreFigures {
 
 type FactsStore = Pick<Store, 'surveyLanes' | 'condition' | 'listWorkers' | 'leader' | 'lateSchedules'>
 
-export interface FactsParts {
+interface FactsParts {
   readonly store: FactsStore
   readonly clock: Clock
   /** The one count of waiting deliveries. */
@@ -98,33 +97,31 @@ const late = `The store did not answer within ${patienceMs / 1000} s.`
  */
 export class Facts {
   readonly #parts: FactsParts
-  #running = false
-  #cancel = () => {}
+  readonly #rounds: Rounds
   #lanes: LaneFigures | undefined
   #read: Omit<StoreFigures, 'waiting' | 'lanes'> | undefined
   #reading: Promise<void> | undefined
 
   constructor(parts: FactsParts) {
     this.#parts = parts
+    this.#rounds = new Rounds(parts, countEveryMs, () => this.#countLanes())
   }
 
   /** Begins to count queues and lanes. A process with an API does so, and the leader. */
   start(): void {
-    if (this.#running) return
-    this.#running = true
+    if (this.isStarted) return
     this.#parts.queues.start()
-    this.#later(0)
+    this.#rounds.start()
   }
 
   stop(): void {
-    this.#running = false
     this.#parts.queues.stop()
-    this.#cancel()
+    this.#rounds.stop()
   }
 
   /** Whether the process counts queues and lanes. */
   get isStarted(): boolean {
-    return this.#running
+    return this.#rounds.isRunning
   }
 
   /** The facts, at most some seconds or `maxAgeMs` old. Never rejects, and does not wait for a store that hangs. */
@@ -173,24 +170,7 @@ export class Facts {
     this.#read = { ...(this.#read ?? unknown), now: clock.now(), at: clock.steady(), storeUp: false, trouble }
   }
 
-  #later(ms: number): void {
-    if (this.#running) this.#cancel = this.#parts.clock.after(ms, () => void this.#countLanes())
-  }
-
   async #countLanes(): Promise<void> {
-    const { clock, onTrouble } = this.#parts
-    const startedAt = clock.steady()
-    let waitMs = countEveryMs
-    try {
-      this.#lanes = await this.#countAllLanes()
-      waitMs = Math.max(countEveryMs, countShare * (clock.steady() - startedAt))
-    } catch (error) {
-      onTrouble(error)
-    }
-    this.#later(waitMs)
-  }
-
-  async #countAllLanes(): Promise<LaneFigures | undefined> {
     const { store, clock } = this.#parts
     const states = noLanes()
     const regions = new Map([[defaultRegion, noLanes()]])
@@ -198,8 +178,8 @@ export class Facts {
     const openAt: number[] = []
     let after: number | null = null
     do {
-      if (after !== null) await this.#pause()
-      if (!this.#running) return this.#lanes
+      if (after !== null) await this.#rounds.pause()
+      if (!this.isStarted) return
       const page: Awaited<ReturnType<Store['surveyLanes']>> = await store.surveyLanes(after, lanesPerPage)
       for (const group of page.groups) {
         states[surveyedState(group)] += group.count
@@ -209,17 +189,7 @@ export class Facts {
       }
       after = page.next
     } while (after !== null)
-    return { at: clock.steady(), states, circuits, regions, openAt }
-  }
-
-  #pause(): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#parts.clock.after(pagePauseMs, resolve)
-      this.#cancel = () => {
-        cancel()
-        resolve()
-      }
-    })
+    this.#lanes = { at: clock.steady(), states, circuits, regions, openAt }
   }
 }
 
@@ -255,4 +225,36 @@ function circuitOf({ health: text, healthAgeMs }: LaneGroup): CircuitState {
   const { circuit, openUntil } = new Health(text, healthAgeMs, 0)
   if (circuit === 'closed') return 'closed'
   return circuit === 'open' && openUntil > 0 ? 'open' : 'half_open'
+}
+
+const schedulesListed = 20
+
+/** A worker as the rules of the doctor see it. `live` are its slots of this moment, where they are known. */
+export function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs): WorkerFacts {
+  const { report, endedAt, died, leaseUntil, joinedAt, seenAt } = worker
+  const { inFlight = 0, inFlightLimit, clockAt } = report ?? {}
+  return {
+    id: worker.worker,
+    name: worker.description,
+    version: report?.version ?? null,
+    state: endedAt === null ? (leaseUntil > now ? 'alive' : 'lapsed') : died ? 'dead' : 'left',
+    joinedAgoMs: Math.max(0, now - joinedAt),
+    endedAgoMs: endedAt === null ? null : Math.max(0, now - endedAt),
+    lanes: worker.lanes,
+    slots: live ?? (inFlightLimit === undefined ? null : { inFlight, limit: inFlightLimit }),
+    clockAheadMs: clockAt === undefined ? null : clockAt - seenAt,
+  }
+}
+
+/** Schedules whose tick has passed, the latest first. */
+export async function lateSchedules(store: Pick<Store, 'lateSchedules' | 'applicationRefs'>): Promise<ScheduleFacts[]> {
+  const { now, schedules } = await store.lateSchedules(schedulesListed)
+  const apps = await store.applicationRefs(schedules.map(({ app }) => app))
+  const late = schedules.map(({ id, uid, app, nextAt, failures }) => ({
+    app: apps.get(app)?.uid ?? apps.get(app)?.id ?? '',
+    schedule: uid ?? id,
+    lateMs: Math.max(0, now - (nextAt ?? now)),
+    failures,
+  }))
+  return late.toSorted((a, b) => b.lateMs - a.lateMs)
 }

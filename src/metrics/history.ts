@@ -37,7 +37,7 @@ export interface HistoryLimits {
 
 const defaultLimits: HistoryLimits = { byMinute: 2000, byMinutePerApp: 500, followed: 20_000 }
 
-export interface HistoryParts {
+interface HistoryParts {
   readonly store: Pick<Store, 'writeHistory'>
   readonly clock: Clock
   /** Makes names that no other process has. */

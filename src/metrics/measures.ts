@@ -33,7 +33,7 @@ export const deliveryEnds = ['delivered', 'dead', 'expired', 'dropped', 'coalesc
 export const waitingClasses = ['fresh', 'timed', 'replay'] as const
 const workerStates = ['alive', 'lapsed', 'dead'] as const
 
-/** All metrics. A new one is an entry here and a reader in registry.ts; docs/metrics.md follows. */
+/** All metrics. A new one is an entry here and a reader in exposition.ts; docs/metrics.md follows. */
 export const measures = {
   messagesAccepted: counter('sluice_messages_accepted_total', 'Messages that were stored.'),
   messagesRepeated: counter(

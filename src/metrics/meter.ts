@@ -14,7 +14,7 @@ export type RefusalCode = AppErrorCode | 'internal'
 
 type StatusClass = (typeof statusClasses)[number]
 
-export type DeliveryEnd = (typeof deliveryEnds)[number]
+type DeliveryEnd = (typeof deliveryEnds)[number]
 
 /** The end of a delivery that became a dead letter. */
 export function endOf(reason: DeadReason): 'dead' | 'expired' | 'dropped' {

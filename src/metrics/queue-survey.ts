@@ -7,13 +7,11 @@ import type { QueueCursor, Store, WaitingCount, WaitingCounts } from '../store/s
  * millisecond within one long queue, where more are counted.
  */
 export const surveyRows = { short: 500, long: 5000 } as const
-const pagePauseMs = 5
-/** Between two counts of everything; a long one is followed by a pause that keeps it below a twentieth of the time. */
+/** Between two counts of everything. */
 const countEveryMs = 5000
-const countShare = 20
 
 /** Deliveries that were due longer ago than this are behind. */
-export const behindMs = 60_000
+const behindMs = 60_000
 
 /** The waiting deliveries of each endpoint that has any. */
 export type Counted = ReadonlyMap<number, { readonly app: number; readonly count: number }>
@@ -34,13 +32,13 @@ export interface WaitingFigures {
 }
 
 /** The number of waiting deliveries of an endpoint. */
-export interface QueueLength {
+interface QueueLength {
   readonly endpoint: number
   readonly app: number
   readonly count: number
 }
 
-export interface QueueSurveyParts {
+interface QueueSurveyParts {
   readonly store: Pick<Store, 'surveyWaiting'>
   readonly clock: Clock
   /** How many endpoints with the most waiting deliveries are named. */
@@ -55,13 +53,13 @@ export interface QueueSurveyParts {
  */
 export class QueueSurvey {
   readonly #parts: QueueSurveyParts
+  readonly #rounds: Rounds
   readonly #listeners: ((counted: Counted) => Parts<void>)[] = []
-  #running = false
-  #cancel = () => {}
   #latest: WaitingFigures | undefined
 
   constructor(parts: QueueSurveyParts) {
     this.#parts = parts
+    this.#rounds = new Rounds(parts, countEveryMs, () => this.#count())
   }
 
   /** The figures of the last count; undefined before the first. */
@@ -72,44 +70,24 @@ export class QueueSurvey {
   /** Counts from now on until `stop`. The listener takes each count in, in parts. */
   start(listener?: (counted: Counted) => Parts<void>): void {
     if (listener !== undefined) this.#listeners.push(listener)
-    if (this.#running) return
-    this.#running = true
-    this.#later(0, () => this.#count())
+    this.#rounds.start()
   }
 
   stop(): void {
-    this.#running = false
-    this.#cancel()
-  }
-
-  #later(ms: number, then: () => Promise<void>): void {
-    if (this.#running) this.#cancel = this.#parts.clock.after(ms, () => void then())
+    this.#rounds.stop()
   }
 
   async #count(): Promise<void> {
-    const { clock, onTrouble } = this.#parts
-    const startedAt = clock.steady()
-    let waitMs = countEveryMs
-    try {
-      await this.#countAll()
-      waitMs = Math.max(countEveryMs, countShare * (clock.steady() - startedAt))
-    } catch (error) {
-      onTrouble?.(error)
-    }
-    this.#later(waitMs, () => this.#count())
-  }
-
-  async #countAll(): Promise<void> {
     const { store, clock, worstKept = 0 } = this.#parts
     const sums = new Sums()
     let after: QueueCursor | null = null
     let inQueue = false
     do {
-      if (after !== null) await this.#pause()
-      if (!this.#running) return
+      if (after !== null) await this.#rounds.pause()
+      if (!this.#rounds.isRunning) return
       const rows = inQueue ? surveyRows.long : surveyRows.short
       const page: WaitingCounts = await store.surveyWaiting(after, rows, behindMs, inQueue)
-      if (!this.#running) return
+      if (!this.#rounds.isRunning) return
       for (const each of page.counts) sums.add(each)
       after = page.next
       const [only, other] = page.counts
@@ -119,12 +97,49 @@ export class QueueSurvey {
     const worst = await turns.run(worstOf(sums.counted, worstKept))
     this.#latest = { ...sums.figures(), at: clock.steady(), endpoints: sums.counted.size, worst }
     for (const listener of this.#listeners) {
-      if (!this.#running) return
+      if (!this.#rounds.isRunning) return
       await turns.run(listener(sums.counted))
     }
   }
+}
 
-  #pause(): Promise<void> {
+const pagePauseMs = 5
+/** A long round is followed by a wait that keeps it below a twentieth of the time. */
+const roundShare = 20
+
+/** Rounds of a count in the background, each in small steps, until they are stopped. */
+export class Rounds {
+  readonly #parts: Pick<QueueSurveyParts, 'clock' | 'onTrouble'>
+  readonly #everyMs: number
+  readonly #count: () => Promise<void>
+  #isRunning = false
+  #cancel = () => {}
+
+  /** Trouble in a round only delays the next one. */
+  constructor(parts: Pick<QueueSurveyParts, 'clock' | 'onTrouble'>, everyMs: number, count: () => Promise<void>) {
+    this.#parts = parts
+    this.#everyMs = everyMs
+    this.#count = count
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning
+  }
+
+  /** Begins the first round; harmless while rounds run. */
+  start(): void {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    this.#later(0)
+  }
+
+  stop(): void {
+    this.#isRunning = false
+    this.#cancel()
+  }
+
+  /** The pause between two steps of a round; it ends early when the rounds are stopped. */
+  pause(): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#parts.clock.after(pagePauseMs, resolve)
       this.#cancel = () => {
@@ -132,6 +147,23 @@ export class QueueSurvey {
         resolve()
       }
     })
+  }
+
+  #later(ms: number): void {
+    if (this.#isRunning) this.#cancel = this.#parts.clock.after(ms, () => void this.#run())
+  }
+
+  async #run(): Promise<void> {
+    const { clock, onTrouble } = this.#parts
+    const startedAt = clock.steady()
+    let waitMs = this.#everyMs
+    try {
+      await this.#count()
+      waitMs = Math.max(this.#everyMs, roundShare * (clock.steady() - startedAt))
+    } catch (error) {
+      onTrouble?.(error)
+    }
+    this.#later(waitMs)
   }
 }
 

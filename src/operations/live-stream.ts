@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { AttemptSummary } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
-import type { RecentAttempt, RecentAttempts } from '../metrics/recent-attempts.ts'
+import type { RecentAttempt, RecentAttempts } from '../metrics/live-sources.ts'
 import type { Store } from '../store/store.ts'
 
 /** Bytes that wait for a reader before it gets only the newest state. */

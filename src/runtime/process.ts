@@ -1,12 +1,16 @@
 import { executionAsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
+import type { Server } from 'node:net'
 import { hostname } from 'node:os'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { clearLine, createInterface, cursorTo } from 'node:readline'
 import { isSea } from 'node:sea'
 import { buffer as readAll } from 'node:stream/consumers'
 import { styleText } from 'node:util'
+import { packageText } from '../assets/assets.ts'
+import type { RunCommand } from '../domain/alert-receiver.ts'
 import type { Logger } from './log.ts'
-import { openScreen } from './screen.ts'
+import type { Address } from './setting-kinds.ts'
 
 export type StopSignal = 'SIGTERM' | 'SIGINT'
 
@@ -171,5 +175,183 @@ export function commandLine(): string[] {
   return process.argv.slice(2)
 }
 
+/** Makes a server listen, and answers the address with its actual port. Rejects with the error of the system. */
+export async function listenOn(server: Server, address: Address): Promise<Address> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(address.port, address.host, resolve)
+  })
+  return boundTo(server, address)
+}
+
+/** The address of a server that listens, with its actual port. */
+export function boundTo(server: Server, { host, port }: Address): Address {
+  const bound = server.address()
+  return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
+}
+
 /** The process that this is, for lists of processes. */
 export const thisProcess = { host: hostname(), pid: process.pid }
+
+/** The version of this Sluice. */
+export const version: string = JSON.parse(packageText()).version
+
+const outputLimit = 4096
+/** Variables that a program needs to run at all. Others may be secrets of this process. */
+const passedOn = ['PATH', 'HOME', 'USER', 'LANG', 'TZ', 'TMPDIR']
+
+/**
+ * Runs a program without a shell, with these values in its environment, and the input on its standard input. Kills it after
+ * the time limit. Never rejects.
+ */
+export const runCommand: RunCommand = ([program = '', ...args], values, input, timeoutMs) =>
+  new Promise((resolve) => {
+    // Only here: an import takes 3 ms of the start of every command.
+    const { spawn } = process.getBuiltinModule('node:child_process')
+    const env: Record<string, string | undefined> = { ...values }
+    for (const name of passedOn) if (process.env[name] !== undefined) env[name] = process.env[name]
+    const child = spawn(program, args, { env, shell: false, timeout: timeoutMs, killSignal: 'SIGKILL' })
+    let output = ''
+    const keep = (chunk: Buffer) => {
+      output = (output + chunk.toString()).slice(0, outputLimit)
+    }
+    child.stdout.on('data', keep)
+    child.stderr.on('data', keep)
+    // A program need not read its input.
+    child.stdin.on('error', () => {})
+    child.stdin.end(input)
+    child.on('error', (error) => resolve({ isDone: false, output: error.message }))
+    // Not `close`: a grandchild may keep the output open.
+    child.on('exit', (code, signal) => {
+      const end = signal === 'SIGKILL' ? `killed after ${timeoutMs} ms` : `exit code ${code ?? signal}`
+      resolve({ isDone: code === 0, output: code === 0 ? output : `${end}${output === '' ? '' : `: ${output}`}` })
+    })
+  })
+
+/** The timer that measures the delay fires this often; its own interval is subtracted. */
+const resolutionMs = 20
+const windowMs = 15_000
+
+/**
+ * Begins to measure the delay of the event loop, in seconds. `read` answers the use of the machine by this process, and the
+ * worse of the delays of the current window and the one before.
+ */
+export function watchProcess() {
+  const monitor = monitorEventLoopDelay({ resolution: resolutionMs })
+  monitor.enable()
+  const ofMonitor = () => ({
+    p50: delayOf(monitor.percentile(50)),
+    p99: delayOf(monitor.percentile(99)),
+    max: delayOf(monitor.max),
+  })
+  let before = { p50: 0, p99: 0, max: 0 }
+  const timer = setInterval(() => {
+    before = ofMonitor()
+    monitor.reset()
+  }, windowMs)
+  timer.unref()
+  const startedAt = Date.now() / 1000 - process.uptime()
+  return {
+    read() {
+      const { user, system } = process.cpuUsage()
+      const { rss, heapUsed } = process.memoryUsage()
+      const now = ofMonitor()
+      return {
+        startedAt,
+        cpuSeconds: (user + system) / 1e6,
+        residentBytes: rss,
+        heapBytes: heapUsed,
+        loopDelay: {
+          p50: Math.max(before.p50, now.p50),
+          p99: Math.max(before.p99, now.p99),
+          max: Math.max(before.max, now.max),
+        },
+      }
+    },
+    stop() {
+      clearInterval(timer)
+      monitor.disable()
+    },
+  }
+}
+
+/** Seconds beyond the interval of the timer. Without a measurement yet, the monitor answers a huge number or none. */
+function delayOf(nanoseconds: number): number {
+  const seconds = nanoseconds / 1e9 - resolutionMs / 1000
+  return Number.isFinite(seconds) && seconds > 0 && seconds < 1e6 ? seconds : 0
+}
+
+/** The whole terminal, for a view that is redrawn in place. */
+export interface Screen {
+  readonly columns: number
+  readonly rows: number
+  /** Shows these lines from the top. Only lines that changed are written, in one go, so that nothing flickers. */
+  draw(lines: readonly string[]): void
+  /** Restores what was on the terminal before. It also happens when the process ends in any other way. */
+  close(): void
+}
+
+const enter = '\x1b[?1049h\x1b[?25l\x1b[2J'
+const leave = '\x1b[?25h\x1b[?1049l'
+const clearToEnd = '\x1b[K'
+
+/**
+ * Takes the terminal over; undefined when standard input or output is none. `onKey` gets each key as the terminal sends it,
+ * Ctrl-C included; `onResize` is called when the size has changed.
+ */
+function openScreen(onKey: (key: string) => void, onResize: () => void): Screen | undefined {
+  const { stdin, stdout } = process
+  if (!stdin.isTTY || !stdout.isTTY) return undefined
+  let shown: readonly string[] = []
+  let isOpen = true
+
+  function close(): void {
+    if (!isOpen) return
+    isOpen = false
+    process.off('exit', close)
+    stdin.off('data', hear)
+    stdout.off('resize', resized)
+    stdin.setRawMode(false)
+    stdin.pause()
+    stdout.write(leave)
+  }
+
+  function hear(chunk: Buffer): void {
+    const text = chunk.toString()
+    // An escape sequence, such as an arrow, is one key; anything else may be several that were typed quickly.
+    for (const key of text.startsWith('\x1b') ? [text] : text) onKey(key)
+  }
+
+  function resized(): void {
+    shown = []
+    stdout.write('\x1b[2J')
+    onResize()
+  }
+
+  stdin.setRawMode(true)
+  stdin.resume()
+  stdin.on('data', hear)
+  stdout.on('resize', resized)
+  // A crash ends the process with its handlers of `exit`.
+  process.on('exit', close)
+  stdout.write(enter)
+  return {
+    get columns() {
+      return stdout.columns
+    },
+    get rows() {
+      return stdout.rows
+    },
+    draw(lines) {
+      if (!isOpen) return
+      const wanted = lines.slice(0, stdout.rows)
+      let changes = ''
+      for (let row = 0; row < Math.max(wanted.length, shown.length); row++) {
+        if (wanted[row] !== shown[row]) changes += `\x1b[${row + 1};1H${wanted[row] ?? ''}\x1b[0m${clearToEnd}`
+      }
+      shown = wanted
+      if (changes !== '') stdout.write(changes)
+    },
+    close,
+  }
+}

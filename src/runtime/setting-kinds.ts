@@ -19,7 +19,7 @@ const regionsText = `1 to ${mostRegions} regions such as eu,us`
 /** A value that a setting cannot have. The message completes the sentence "must be …". */
 export class WrongValue extends Error {}
 
-export type StoreSetting =
+type StoreSetting =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'postgres'; readonly url: string }
 

@@ -28,6 +28,8 @@ export interface Setting<T> {
   readonly fallback: T
   readonly help: string
   readonly secret: boolean
+  /** Whether only a process with an API reads it. */
+  readonly ofApi: boolean
 }
 
 const second = 1000
@@ -40,31 +42,34 @@ const mib = 1024 * kib
 /** All settings. A new one is a line here; flags, variables, the file, help and `sluice config` follow. */
 export const settings = {
   store: setting(store, { kind: 'sqlite', path: './data/sluice.db' }, 'database: sqlite:PATH or postgres://…'),
-  listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port'),
-  adminKey: setting(token, null, 'fixed admin key, in addition to the keys in the store', 'secret'),
+  listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port', 'api'),
+  adminKey: setting(token, null, 'fixed admin key, in addition to the keys in the store', 'secret', 'api'),
   // For one release: SLUICE_API_KEY is the variable of commands that call a server. Remove it with its readers.
-  apiKey: setting(token, null, 'old name of adminKey, read in this release only', 'secret'),
+  apiKey: setting(token, null, 'old name of adminKey, read in this release only', 'secret', 'api'),
   encryptionKey: setting(
     encryptionKeys,
     null,
     'encrypts secrets at rest: 32 bytes in base64, or id:base64,… with the sealing key first; default for SQLite: a key file',
     'secret',
   ),
-  publicUrl: setting(webAddress, null, "base of links to this server; default: the request's host"),
+  publicUrl: setting(webAddress, null, "base of links to this server; default: the request's host", 'api'),
   sessionLifetime: setting(
     duration(minute, 30 * day),
     12 * hour,
     'time that a browser stays signed in; a portal session ends with its token at the latest',
+    'api',
   ),
   trustedProxies: setting(
     networks,
     [],
     'networks of reverse proxies whose X-Forwarded-For names the client, for the audit log and limits per address',
+    'api',
   ),
   portalFrameAncestors: setting(
     origins,
     [],
     'origins whose pages may show the portal in a frame, such as https://app.example.com; default: none',
+    'api',
   ),
   allowNetworks: setting(
     networks,
@@ -76,6 +81,7 @@ export const settings = {
     toggle,
     false,
     'permit loopback endpoints if the API listens on loopback only and allowNetworks is unset',
+    'api',
   ),
   lease: setting(
     duration(second, 10 * minute),
@@ -154,7 +160,7 @@ export const settings = {
     5 * day,
     'disable an endpoint that fails for this long without a success; 0 = never disable',
   ),
-  bodyLimit: setting(size(kib, 64 * mib), mib, 'largest request body'),
+  bodyLimit: setting(size(kib, 64 * mib), mib, 'largest request body', 'api'),
   maxWaiting: setting(count(1, 1e9), 50_000_000, 'waiting deliveries in all; above, publishes are refused (429)'),
   maxWaitingPerApp: setting(
     count(1, 1e9),
@@ -170,53 +176,67 @@ export const settings = {
     duration(10, minute),
     5 * second,
     'longest wait of a publish for the store; above, further publishes are refused (429)',
+    'api',
   ),
   apiRate: setting(
     count(0, 1e6),
     1000,
     'requests a second per key, without publishes; bursts of ten seconds; 0 = unlimited',
+    'api',
   ),
-  portalRate: setting(count(0, 1e6), 50, 'requests a second per portal token; 0 = unlimited'),
+  portalRate: setting(count(0, 1e6), 50, 'requests a second per portal token; 0 = unlimited', 'api'),
   apiRatePerApp: setting(
     count(0, 1e6),
     200,
     'requests a second over all keys and tokens of one application; 0 = unlimited',
+    'api',
   ),
-  publishRate: setting(count(0, 1e7), 0, 'publishes a second per key; 0 = unlimited'),
+  publishRate: setting(count(0, 1e7), 0, 'publishes a second per key; 0 = unlimited', 'api'),
   changesPerMinute: setting(
     count(0, 1e6),
     120,
     'audited changes a minute over all keys and tokens of one application; 0 = unlimited',
+    'api',
   ),
   maxLive: setting(
     count(1, 100_000),
     500,
     'live streams (open pages) of all callers, half of them for keys of all applications; above, further ones are refused (429)',
+    'api',
   ),
   maxLivePerKey: setting(
     count(1, 100_000),
     20,
     'live streams of one key or portal token; above, further ones are refused (429)',
+    'api',
   ),
-  maxEndpointsPerApp: setting(count(1, 1e6), 1000, 'endpoints per application'),
-  maxEventTypesPerEndpoint: setting(count(1, 1000), 500, 'event types per endpoint'),
+  maxEndpointsPerApp: setting(count(1, 1e6), 1000, 'endpoints per application', 'api'),
+  maxEventTypesPerEndpoint: setting(count(1, 1000), 500, 'event types per endpoint', 'api'),
   checkEventTypes: setting(
     choice(['always', 'never'] as const),
     null,
     'refuse endpoints that name unknown event types; default: once the server has any event type',
+    'api',
   ),
-  maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules per application'),
-  maxSourcesPerApp: setting(count(1, 1000), 100, 'sources per application'),
-  refusedSamples: setting(count(0, 100), 20, 'refused arrivals that are kept of each source, for a week; 0 = none'),
+  maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules per application', 'api'),
+  maxSourcesPerApp: setting(count(1, 1000), 100, 'sources per application', 'api'),
+  refusedSamples: setting(
+    count(0, 100),
+    20,
+    'refused arrivals that are kept of each source, for a week; 0 = none',
+    'api',
+  ),
   refusedArrivals: setting(
     count(1, 1e6),
     120,
     'refused arrivals a minute from one address at one source, and ten times as many from all; above, arrivals are refused unread (429)',
+    'api',
   ),
   arrivalRatePerApp: setting(
     count(0, 1e6),
     0,
     'arrivals a second over all sources of one application; bursts of ten seconds; 0 = unlimited',
+    'api',
   ),
   retention: setting(
     duration(0, 3650 * day),
@@ -248,39 +268,49 @@ export const settings = {
     null,
     'file with alert rules and receivers, YAML or JSON (docs/alerts.md); default: the default rules, announced to operational webhooks',
   ),
-  requestTimeout: setting(duration(second, 10 * minute), 30 * second, 'time that a client has to send a request'),
-  uploadPace: setting(size(0, mib), 4 * kib, 'slowest pace of a request body, per second; 0 = any pace'),
+  requestTimeout: setting(
+    duration(second, 10 * minute),
+    30 * second,
+    'time that a client has to send a request',
+    'api',
+  ),
+  uploadPace: setting(size(0, mib), 4 * kib, 'slowest pace of a request body, per second; 0 = any pace', 'api'),
   maxUploadPerClient: setting(
     size(64 * kib, 1024 * mib),
     64 * mib,
     'unfinished request bodies of one client; above, further ones are refused (429)',
+    'api',
   ),
   maxUpload: setting(
     size(mib, 64 * 1024 * mib),
     256 * mib,
     'unfinished request bodies of all clients; above, further ones are refused (429)',
+    'api',
   ),
   writeTimeout: setting(
     duration(100, 10 * minute),
     minute,
     'close the connection of a client that leaves a response unread for this long',
+    'api',
   ),
   maxUnreadPerClient: setting(
     size(64 * kib, 1024 * mib),
     32 * mib,
     'unread responses of one client; above, further requests are refused (429)',
+    'api',
   ),
   maxUnread: setting(
     size(mib, 64 * 1024 * mib),
     256 * mib,
     'unread responses of all clients; above, further requests are refused (429)',
+    'api',
   ),
   metricsListen: setting(
     address,
     null,
     'address of a server for /metrics alone, without a key; default: /metrics is on the API only',
   ),
-  metricsPublic: setting(toggle, false, 'let /metrics of the API be read without a key'),
+  metricsPublic: setting(toggle, false, 'let /metrics of the API be read without a key', 'api'),
   metricsEndpoints: setting(
     count(0, 1000),
     50,
@@ -295,43 +325,6 @@ export const settings = {
     'attempts that have a line of their own in the log, at level info',
   ),
 } as const
-
-/** Settings that only a process with an API reads. */
-export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
-  'listen',
-  'adminKey',
-  'apiKey',
-  'publicUrl',
-  'sessionLifetime',
-  'trustedProxies',
-  'portalFrameAncestors',
-  'local',
-  'bodyLimit',
-  'maxCommitDelay',
-  'apiRate',
-  'portalRate',
-  'apiRatePerApp',
-  'publishRate',
-  'changesPerMinute',
-  'maxLive',
-  'maxLivePerKey',
-  'maxEndpointsPerApp',
-  'maxEventTypesPerEndpoint',
-  'checkEventTypes',
-  'maxSchedulesPerApp',
-  'maxSourcesPerApp',
-  'refusedSamples',
-  'refusedArrivals',
-  'arrivalRatePerApp',
-  'requestTimeout',
-  'uploadPace',
-  'maxUploadPerClient',
-  'maxUpload',
-  'writeTimeout',
-  'maxUnreadPerClient',
-  'maxUnread',
-  'metricsPublic',
-])
 
 export type SettingName = keyof typeof settings
 type ValueOf<S> = S extends Setting<infer T> ? T : never
@@ -351,8 +344,10 @@ export function flagOf(name: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
-function setting<T>(kind: Kind<T>, fallback: NoInfer<T>, help: string, secrecy?: 'secret'): Setting<T>
-function setting<T>(kind: Kind<T>, fallback: null, help: string, secrecy?: 'secret'): Setting<T | null>
-function setting<T>(kind: Kind<T>, fallback: T, help: string, secrecy?: 'secret'): unknown {
-  return { kind, fallback, help, secret: secrecy === 'secret' }
+type Mark = 'secret' | 'api'
+
+function setting<T>(kind: Kind<T>, fallback: NoInfer<T>, help: string, ...marks: Mark[]): Setting<T>
+function setting<T>(kind: Kind<T>, fallback: null, help: string, ...marks: Mark[]): Setting<T | null>
+function setting<T>(kind: Kind<T>, fallback: T, help: string, ...marks: Mark[]): unknown {
+  return { kind, fallback, help, secret: marks.includes('secret'), ofApi: marks.includes('api') }
 }

@@ -9,7 +9,7 @@ export interface TraceSettings {
 }
 
 /** The limits of the spans that wait to be exported. */
-export interface TraceBatch {
+interface TraceBatch {
   /** Spans that wait at most; further ones are dropped. */
   readonly queueSize: number
   readonly size: number
@@ -26,7 +26,7 @@ const traceSamplers = [
   'parentbased_always_off',
   'parentbased_traceidratio',
 ] as const
-export type TraceSampler = (typeof traceSamplers)[number]
+type TraceSampler = (typeof traceSamplers)[number]
 
 type Environment = Readonly<Record<string, string | undefined>>
 

@@ -42,7 +42,7 @@ const maxHeaderValue = 1024
 const moreHeaders = '…'
 
 /** The headers of an answer as undici gives them. */
-export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
+type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /**
  * The headers of an answer that are kept with its attempt, as JSON text: at most 64, at most `limitBytes` of names and values,

@@ -23,7 +23,7 @@ export interface Origin {
 }
 
 /** A client certificate with its chain, and its key, both as PEM. */
-export type Identity = Pick<ClientCertificate, 'certificate' | 'key'>
+type Identity = Pick<ClientCertificate, 'certificate' | 'key'>
 
 /** How far a connection got. The outcome at its deadline depends on it. */
 export type Phase = 'resolving' | 'connecting' | 'securing' | 'open'

@@ -53,7 +53,7 @@ export function openSender(context: SenderContext): Sender {
   const turns = Turns.by(clock)
   const waiting = new WaitingAttempts(clock)
   const userAgent = `Sluice/${context.version}`
-  const tokens = new Tokens(clock, { rate: context.tokenRate })
+  const tokens = new Tokens(clock, context.tokenRate)
   const tokenWire: Wire = { ...wire, responseLimitBytes: tokenAnswerBytes, responseHeaderLimitBytes: 0 }
   let closed = false
   /** The tokens for these credentials; an error text when none can be asked for. */

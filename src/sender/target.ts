@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici'
 import type { SignatureFamily } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
+import { type ClientCertificate, type ClientCertificates, usableCertificates } from '../domain/credentials.ts'
 import type { Method } from '../domain/endpoint.ts'
 import { type TraceContext, traceHeadersOf } from '../domain/trace-context.ts'
 import { type HeaderTemplate, readTemplates, unsendableAt, unsendableValueAt, wireHeaders } from '../wire/headers.ts'
@@ -8,7 +9,6 @@ import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
 import { KeptHeaders } from './answer.ts'
 import type { Origin } from './connect.ts'
 import { type AddressPolicy, checkUrl, hostOf, portOf } from './guard.ts'
-import { Identities } from './identities.ts'
 import type { OutgoingMessage, Target } from './send.ts'
 
 /** The parts of a request that all attempts at a target share, computed once. */
@@ -213,4 +213,59 @@ export function originOf(url: URL): Origin {
   const authority = host.includes(':') ? `[${host}]` : host
   const base = `${url.protocol}//${authority}:${port}`
   return { key: base, url: base, host, port, secure: url.protocol === 'https:' }
+}
+
+/** A receiver that refused a certificate is not shown it for this long, while another one can be used. */
+const refusedMs = 60_000
+
+/**
+ * The client certificates of a target, as an origin for each. While two overlap, the older one is shown to a receiver
+ * that refuses the newer one.
+ */
+class Identities {
+  readonly #certificates: ClientCertificates
+  readonly #origins: ReadonlyMap<ClientCertificate, Origin>
+  #refused: Origin | undefined
+  #refusedUntil: EpochMs = 0
+
+  constructor(plain: Origin, certificates: ClientCertificates) {
+    this.#certificates = certificates
+    this.#origins = new Map(
+      certificates.map((each) => [
+        each,
+        {
+          ...plain,
+          key: `${plain.key}#${each.fingerprint}`,
+          identity: { certificate: each.certificate, key: each.key },
+        },
+      ]),
+    )
+  }
+
+  /** The origins of all certificates. */
+  get all(): Iterable<Origin> {
+    return this.#origins.values()
+  }
+
+  /** The origin to connect to now. */
+  origin(now: EpochMs): Origin {
+    const usable = this.#usable(now)
+    const isRefused = now < this.#refusedUntil
+    const found = usable.find((each) => !isRefused || each !== this.#refused) ?? usable[0]
+    // The last certificate is never replaced, so there is always one.
+    return found as Origin
+  }
+
+  /** The receiver refused the certificate of an origin, or may have: the origin to try instead, if there is another. */
+  refuse(origin: Origin, now: EpochMs): Origin | undefined {
+    const other = this.#usable(now).find((each) => each !== origin)
+    if (other === undefined) return undefined
+    this.#refused = origin
+    this.#refusedUntil = now + refusedMs
+    return other
+  }
+
+  #usable(now: EpochMs): Origin[] {
+    return usableCertificates(this.#certificates, now).map((each) => this.#origins.get(each) as Origin)
+  }
 }

@@ -10,7 +10,7 @@ export interface TokenFailure {
 }
 
 /** Asks a token endpoint once. It never rejects. */
-export type AskForToken = () => Promise<TokenAnswer | TokenProblem>
+type AskForToken = () => Promise<TokenAnswer | TokenProblem>
 
 /** A token is used for at least this long, whatever its server says: each attempt would fetch one otherwise. */
 const shortestLifeMs = 10_000
@@ -114,12 +114,6 @@ export class TokenSource {
   }
 }
 
-/** The limits of token requests. */
-export interface TokenLimits {
-  /** Requests a second to one host. */
-  readonly rate: number
-}
-
 /**
  * All token sources of a worker. Endpoints with the same credentials share one, and all sources of a host share its pace:
  * many credentials cannot flood one token endpoint either.
@@ -133,7 +127,8 @@ export class Tokens {
   readonly #waiting = new Set<() => void>()
   #closed = false
 
-  constructor(clock: Clock, { rate }: TokenLimits) {
+  /** `rate` limits the requests a second to one host. */
+  constructor(clock: Clock, rate: number) {
     this.#clock = clock
     this.#rate = rate
   }

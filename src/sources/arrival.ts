@@ -1,4 +1,4 @@
-import { timingSafeEqual } from 'node:crypto'
+import { createHash, timingSafeEqual } from 'node:crypto'
 
 /** A request that arrived at the URL of a source. */
 export interface Arrival {
@@ -24,7 +24,7 @@ export interface Answer {
  * The code of a refusal, which is stable. `wrong_method` is answered with 405, every other with 401: a sender that is not
  * the provider learns nothing from the difference.
  */
-export type RefusalCode = 'not_signed' | 'wrong_signature' | 'stale' | 'malformed' | 'wrong_method'
+type RefusalCode = 'not_signed' | 'wrong_signature' | 'stale' | 'malformed' | 'wrong_method'
 
 export interface Refusal {
   readonly kind: 'refused'
@@ -90,6 +90,24 @@ export function headerOf({ headers }: Pick<Arrival, 'headers'>, name: string): s
 export function isSameText(expected: string, found: string): boolean {
   const [one, other] = [Buffer.from(expected), Buffer.from(found)]
   return one.length === other.length && timingSafeEqual(one, other)
+}
+
+/** A parameter of the URL that is there once. */
+export function parameterOf({ url }: Arrival, name: string): string | undefined {
+  const values = URL.canParse(url) ? new URL(url).searchParams.getAll(name) : []
+  return values.length === 1 ? values[0] : undefined
+}
+
+/** Hashes are compared, so that the time does not tell the length of a secret. */
+export function isOneOf(expected: readonly string[], found: string): boolean {
+  const hash = hashOf(found)
+  let isOne = false
+  for (const text of expected) isOne = isSameText(hashOf(text), hash) || isOne
+  return isOne
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }
 
 /** The media type of a request, in lower case and without parameters. */

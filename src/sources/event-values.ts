@@ -83,7 +83,7 @@ function insertOf(text: string): Part | undefined {
 }
 
 /** Reads the event type and the event id of genuine requests. */
-export interface EventValues {
+interface EventValues {
   typeOf(request: GenuineRequest): string | undefined
   idOf(request: GenuineRequest): string | undefined
 }

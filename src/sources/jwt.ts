@@ -11,11 +11,11 @@ import {
   refused,
   type Unavailable,
 } from './arrival.ts'
-import { hashing } from './hmac.ts'
-import { type JwtScheme, publicAlgorithms, sharedAlgorithms } from './jwt-scheme.ts'
 import type { KeySets, PublicKey } from './key-sets.ts'
+import { type JwtScheme, publicAlgorithms, sharedAlgorithms } from './schemes.ts'
+import { hashing } from './signatures.ts'
 
-export interface JwtCheck {
+interface JwtCheck {
   /** Why the token cannot be verified now; undefined when it can, and for a token that is wrong whatever the keys are. */
   unready(head: ArrivalHead, nowMs: number): Promise<Unavailable | undefined>
   prove(arrival: Arrival, secrets: readonly string[], nowMs: number): Promise<Proof>

@@ -1,8 +1,7 @@
 import { type Field, list, seconds, text } from '../domain/field.ts'
-import type { Answer } from './arrival.ts'
+import type { Answer, Arrival } from './arrival.ts'
 import { templateLength, templatesLimit, type ValueTemplate } from './event-values.ts'
-import type { SignedHandshake } from './handshake.ts'
-import type { HmacScheme } from './hmac.ts'
+import type { HmacScheme } from './signatures.ts'
 
 /** A setting of a source, by its provider. */
 export interface Setting extends Field {
@@ -14,7 +13,7 @@ export interface Setting extends Field {
 }
 
 /** The secret of a source. */
-export interface SecretNeed {
+interface SecretNeed {
   /** `given` by the provider; `chosen` by the owner of the source, so that Sluice makes one when none is given. */
   readonly origin: 'given' | 'chosen'
   readonly required: boolean
@@ -44,8 +43,8 @@ export interface Provider {
   readonly secret?: SecretNeed
   /** How it signs, when a shared secret and nothing else is behind it. */
   readonly hmac?: HmacScheme
-  /** Its handshake, when that is signed like an event. */
-  readonly handshake?: SignedHandshake
+  /** Its handshake, when that is signed like an event. Undefined for an event. */
+  readonly handshake?: (arrival: Arrival) => Answer | undefined
   /** The methods that its requests have. */
   readonly methods: readonly ('POST' | 'GET')[]
   /** The answer to a stored event; without one, 202 with the id of the message. */
@@ -63,7 +62,7 @@ const day = 86_400
 const toleranceLimit = day
 const templates = list(text(1, templateLength), templatesLimit)
 
-export interface ProviderRow extends Omit<Provider, 'settings' | 'methods'> {
+interface ProviderRow extends Omit<Provider, 'settings' | 'methods'> {
   readonly methods?: Provider['methods']
   readonly eventType: readonly ValueTemplate[]
   readonly eventId: readonly ValueTemplate[] | null

@@ -3,11 +3,10 @@ import type { FieldError } from '../domain/app-error.ts'
 import type { SimpleForm } from '../domain/field.ts'
 import { isHeaderName } from '../wire/headers.ts'
 import { valueTemplatesProblem } from './event-values.ts'
-import { signedParts } from './hmac.ts'
 import { readKeySet } from './key-sets.ts'
 import type { Provider, Setting } from './provider.ts'
 import { type ProviderName, providers } from './providers.ts'
-import { standardKey } from './standard.ts'
+import { signedParts, standardKey } from './signatures.ts'
 
 /** The settings that a source gives, by name. */
 export type Settings = Readonly<Record<string, unknown>>

@@ -7,24 +7,22 @@ import {
   type ArrivalHead,
   genuine,
   headerOf,
+  isOneOf,
   type Judgement,
   type Proof,
+  parameterOf,
   refused,
   type Unavailable,
 } from './arrival.ts'
-import { basicCheck, tokenCheck, type tokenPlaces } from './credentials.ts'
 import { eventValues, GenuineRequest } from './event-values.ts'
-import { metaChallenge } from './handshake.ts'
-import { type HmacScheme, hmacCheck, type KeyCheck, separators } from './hmac.ts'
-import type { JwtScheme } from './jwt-scheme.ts'
 import { type KeySets, readKeySet } from './key-sets.ts'
-import { type ProviderName, providers } from './providers.ts'
+import { metaChallenge, type ProviderName, providers } from './providers.ts'
+import type { JwtScheme, tokenPlaces } from './schemes.ts'
 import { completed, keyOf, type Settings, settingsProblems } from './settings.ts'
-import { standardCheck } from './standard.ts'
-import { twilioCheck } from './twilio.ts'
+import { type HmacScheme, hmacCheck, type KeyCheck, separators, standardCheck, twilioCheck } from './signatures.ts'
 
 /** A source as far as its verifier goes. */
-export interface VerifiedSource {
+interface VerifiedSource {
   readonly provider: ProviderName
   /** As the owner gave them; the defaults of the provider apply. */
   readonly settings: Settings
@@ -137,18 +135,14 @@ function proverOf(
   const current = <T extends { readonly expiresAt: EpochMs | null }>(list: readonly T[], nowMs: EpochMs) =>
     list.filter(({ expiresAt }) => expiresAt === null || expiresAt > nowMs)
   const texts = (nowMs: EpochMs) => current(secrets, nowMs).map(({ secret }) => secret)
+  const byText = (check: TextCheck): Prover => ({ prove: (arrival, nowMs) => check(arrival, texts(nowMs)) })
   const byKey = (check: KeyCheck): Prover => {
     const keys = secrets.map(({ secret, expiresAt }) => ({
       key: keyOf(name, settings, secret) as KeyObject,
       expiresAt,
     }))
-    const prove: Prover['prove'] = (arrival, nowMs) =>
-      check(
-        arrival,
-        current(keys, nowMs).map(({ key }) => key),
-        nowMs,
-      )
-    return { prove }
+    const usable = (nowMs: EpochMs) => current(keys, nowMs).map(({ key }) => key)
+    return { prove: (arrival, nowMs) => check(arrival, usable(nowMs), nowMs) }
   }
   const toleranceSeconds = Number(settings.toleranceSeconds)
 
@@ -174,17 +168,48 @@ function proverOf(
         prove: async (arrival, nowMs) => (await check()).prove(arrival, texts(nowMs), nowMs),
       }
     }
-    case 'basic': {
-      const check = basicCheck(String(settings.username))
-      return { prove: (arrival, nowMs) => check(arrival, texts(nowMs)) }
-    }
+    case 'basic':
+      return byText(basicCheck(String(settings.username)))
     case 'token': {
       const place = settings.tokenPlace as (typeof tokenPlaces)[number]
-      const check = tokenCheck(place, String(settings.tokenName), String(settings.prefix))
-      return { prove: (arrival, nowMs) => check(arrival, texts(nowMs)) }
+      return byText(tokenCheck(place, String(settings.tokenName), String(settings.prefix)))
     }
     case 'none':
       return { prove: () => genuine }
+  }
+}
+
+/** Judges a request by texts that its sender shows as they are. */
+type TextCheck = (arrival: Arrival, secrets: readonly string[]) => Proof
+
+/** Basic authentication. The secret is the password. */
+function basicCheck(username: string): TextCheck {
+  return (arrival, secrets) => {
+    const [, encoded] = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(headerOf(arrival, 'authorization') ?? '') ?? []
+    if (encoded === undefined) return refused('not_signed', 'The header authorization with Basic is missing.')
+    return isOneOf(
+      secrets.map((secret) => `${username}:${secret}`),
+      Buffer.from(encoded, 'base64').toString('utf8'),
+    )
+      ? genuine
+      : refused('wrong_signature', 'The user name or the password is wrong.')
+  }
+}
+
+/** A token in a header or in the query. The secret is the token. */
+function tokenCheck(place: (typeof tokenPlaces)[number], name: string, prefix: string): TextCheck {
+  const where = place === 'header' ? `header ${name}` : `parameter ${name} of the URL`
+  // Most senders put the word in front of a token there, whether or not they say so.
+  const optional =
+    place === 'header' && prefix === '' && name.toLowerCase() === 'authorization' ? /^bearer +/i : undefined
+  return (arrival, secrets) => {
+    const found = place === 'header' ? headerOf(arrival, name.toLowerCase()) : parameterOf(arrival, name)
+    if (found === undefined) return refused('not_signed', `The ${where} is missing.`)
+    const token = found.slice(prefix.length).trimStart()
+    const isKnown = isOneOf(secrets, token) || (optional !== undefined && isOneOf(secrets, found.replace(optional, '')))
+    return found.startsWith(prefix) && isKnown
+      ? genuine
+      : refused('wrong_signature', `The ${where} has no token of the source.`)
   }
 }
 

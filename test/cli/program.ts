@@ -8,9 +8,8 @@ import { runProgram } from '../../src/cli/program.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openLog } from '../../src/runtime/log.ts'
-import type { StopSignal, Terminal } from '../../src/runtime/process.ts'
+import { type StopSignal, type Terminal, version } from '../../src/runtime/process.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
-import { version } from '../../src/runtime/version.ts'
 import { program } from '../prepared.ts'
 
 /** The program as it is started. */

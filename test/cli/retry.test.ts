@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { retryPolicy } from '../../src/cli/retry-policy.ts'
+import { retryPolicy } from '../../src/cli/field-options.ts'
 import { defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../../src/domain/retry.ts'
 import { WrongValue } from '../../src/runtime/setting-kinds.ts'
 

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { exportJWK, SignJWT } from 'jose'
-import { keyFetcher } from '../../src/compose/key-fetch.ts'
+import { keyFetcher } from '../../src/compose/delivering.ts'
 import { configOf } from '../../src/runtime/config.ts'
 import { KeySets, keySetBytesLimit } from '../../src/sources/key-sets.ts'
 import { arrivalOf, verifierOf } from '../sources/arrivals.ts'

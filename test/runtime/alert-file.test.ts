@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { defaultRules } from '../../src/domain/alert-rules.ts'
 import { loadAlertFile } from '../../src/runtime/alert-file.ts'
 import { ConfigError } from '../../src/runtime/config.ts'
-import { runCommand } from '../../src/runtime/run-command.ts'
+import { runCommand } from '../../src/runtime/process.ts'
 
 function load(t: TestContext, text: string, env: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-alerts-'))

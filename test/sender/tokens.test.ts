@@ -138,7 +138,7 @@ const auth: OAuth2 = {
 }
 
 test('the same credentials share one source, and any difference parts them', () => {
-  const tokens = new Tokens(new VirtualClock(), { rate: 20 })
+  const tokens = new Tokens(new VirtualClock(), 20)
   const ask = async () => ({ message: '' })
   const source = tokens.sourceOf(auth, ask)
   assert.equal(tokens.sourceOf({ ...auth }, ask), source)
@@ -154,7 +154,7 @@ test('the same credentials share one source, and any difference parts them', () 
 
 test('many credentials ask one host at its pace, and those beyond five seconds are refused', async () => {
   const clock = new VirtualClock()
-  const tokens = new Tokens(clock, { rate: 20 })
+  const tokens = new Tokens(clock, 20)
   const askedAt: number[] = []
   const ask = async () => {
     askedAt.push(clock.steady())
@@ -175,7 +175,7 @@ test('many credentials ask one host at its pace, and those beyond five seconds a
 })
 
 test('closing ends every wait for a turn', async () => {
-  const tokens = new Tokens(new VirtualClock(), { rate: 1 })
+  const tokens = new Tokens(new VirtualClock(), 1)
   let asked = 0
   const ask = async () => {
     asked++

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StoreTroubles } from '../../src/compose/store-troubles.ts'
+import { StoreTroubles, seldom } from '../../src/compose/logging.ts'
 import { StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
@@ -62,4 +62,15 @@ test('a store that does not answer at all is lost, and nothing is logged after t
   troubles.stop()
   await clock.advance(60 * second)
   assert.equal(lines.length, 1)
+})
+
+test('a sentence is said once an hour, and others are said meanwhile', async () => {
+  const clock = new VirtualClock()
+  const said: string[] = []
+  const say = seldom(clock, (sentence) => said.push(sentence))
+  for (let i = 0; i < 3; i++) for (const sentence of ['one', 'two']) say(sentence)
+  assert.deepEqual(said, ['one', 'two'])
+  await clock.advance(61 * 60_000)
+  say('one')
+  assert.deepEqual(said, ['one', 'two', 'one'])
 })
