@@ -103,9 +103,11 @@ export class QueueSurvey {
   }
 }
 
-const pagePauseMs = 5
-/** A long round is followed by a wait that keeps it below a twentieth of the time. */
-const roundShare = 20
+/** The shortest pause between two steps; a slow step is followed by one that keeps a round to a tenth of the time. */
+const stepPauseMs = 5
+const stepShare = 10
+/** A long round is followed by a wait that keeps the steps of all rounds to a fiftieth of the time. */
+const roundShare = 50
 
 /** Rounds of a count in the background, each in small steps, until they are stopped. */
 export class Rounds {
@@ -113,6 +115,9 @@ export class Rounds {
   readonly #everyMs: number
   readonly #count: () => Promise<void>
   #isRunning = false
+  #stepSince: SteadyMs = 0
+  /** The time of all steps of this round but the last. */
+  #busyMs = 0
   #cancel = () => {}
 
   /** Trouble in a round only delays the next one. */
@@ -140,11 +145,19 @@ export class Rounds {
 
   /** The pause between two steps of a round; it ends early when the rounds are stopped. */
   pause(): Promise<void> {
+    const { clock } = this.#parts
+    const stepMs = clock.steady() - this.#stepSince
+    this.#busyMs += stepMs
+    const pauseMs = Math.max(stepPauseMs, (stepShare - 1) * stepMs)
     return new Promise((resolve) => {
-      const cancel = this.#parts.clock.after(pagePauseMs, resolve)
+      const end = () => {
+        this.#stepSince = clock.steady()
+        resolve()
+      }
+      const cancel = clock.after(pauseMs, end)
       this.#cancel = () => {
         cancel()
-        resolve()
+        end()
       }
     })
   }
@@ -155,11 +168,12 @@ export class Rounds {
 
   async #run(): Promise<void> {
     const { clock, onTrouble } = this.#parts
-    const startedAt = clock.steady()
+    this.#stepSince = clock.steady()
+    this.#busyMs = 0
     let waitMs = this.#everyMs
     try {
       await this.#count()
-      waitMs = Math.max(this.#everyMs, roundShare * (clock.steady() - startedAt))
+      waitMs = Math.max(this.#everyMs, roundShare * this.#busyMs)
     } catch (error) {
       onTrouble?.(error)
     }
