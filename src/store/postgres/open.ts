@@ -188,7 +188,7 @@ const selectDeadRows = postgresStatement(
 )
 
 /** Makes one durable write that changes no table, and reads the server's settings and sessions. */
-export async function condition({ context, durable, relaxed }: Database): Promise<StoreCondition> {
+async function condition({ context, durable, relaxed }: Database): Promise<StoreCondition> {
   const begunAt = context.clock.steady()
   await durable.run(writeNothing)
   const commitMs = context.clock.steady() - begunAt

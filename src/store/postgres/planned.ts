@@ -64,7 +64,7 @@ export interface PlannedDelivery {
 }
 
 /** The outcome of planned deliveries. */
-export interface Enqueued {
+interface Enqueued {
   /** Deliveries that were queued. */
   readonly waiting: readonly PlannedDelivery[]
   /** Deliveries by which no queue grew: each replaced another, or was replaced at once. */

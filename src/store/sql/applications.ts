@@ -330,7 +330,7 @@ export function openRegions(
 
 export const noRegions: ReadonlyMap<string, string | null> = new Map()
 
-export interface RegionPlace {
+interface RegionPlace {
   readonly app: number
   readonly name: string
 }

@@ -40,7 +40,7 @@ export const sealedColumns = {
   auth: 'auth',
   clientCertificate: 'client_certificate',
 } as const satisfies Readonly<Record<SealedField, string>>
-export type SealedColumn = (typeof sealedColumns)[SealedField]
+type SealedColumn = (typeof sealedColumns)[SealedField]
 
 type FieldColumns = { readonly [Name in ColumnName as Fields[Name]['column']]: ColumnValues[Name] }
 

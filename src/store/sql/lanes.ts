@@ -32,12 +32,12 @@ const selectSnapshots = statement<StoredAnswer>(
      where ${among('endpoint', ':endpoints', 'bigint')} order by endpoint`,
 )
 const alive = 'select count(*) from worker where ended_at is null and lease_until >= :now'
-const healthAge = ({ greatest }: Dialect, at: string) =>
-  `case when health is null then 0 else ${greatest('0', `:now - ${at}`)} end as "healthAgeMs"`
+const healthAge = ({ greatest }: Dialect) =>
+  `case when health is null then 0 else ${greatest('0', ':now - health_at')} end as "healthAgeMs"`
 /** The fields of a `LaneState` but for its endpoint and owner. `workersServing` counts those that serve the lane's region. */
 const stateColumns = (dialect: Dialect) => `
   :now as now, lane.due_at as "dueAt", lane.hold_until as "holdUntil", lane.not_before as "notBefore",
-  lane.health, ${healthAge(dialect, 'health_at')}, lane.region, (${alive}) as "workersAlive",
+  lane.health, ${healthAge(dialect)}, lane.region, (${alive}) as "workersAlive",
   (${alive} and (regions is null or ${dialect.has('regions', 'lane.region')})) as "workersServing",
   coalesce((select settings from application where key = lane.app limit 1), '{}') as "appSettings"`
 const selectStates = statement<LaneState>(
@@ -51,7 +51,7 @@ const selectStates = statement<LaneState>(
 const countLanes = statement<LaneGroup & { readonly last: number }>(
   'count-lanes',
   (dialect) => `
-    select owned, stopped, due, region, health, ${healthAge(dialect, 'health_at')}, named as endpoint, count(*) as count,
+    select owned, stopped, due, region, health, ${healthAge(dialect)}, named as endpoint, count(*) as count,
            max(page.endpoint) as last
       from (
         select endpoint, owner is not null as owned, stopped, region, health,

@@ -27,7 +27,7 @@ export interface Statement<Row = unknown> {
   in(dialect: DialectName): Compiled
 }
 
-export interface Compiled {
+interface Compiled {
   readonly text: string
   readonly parameters: readonly string[]
 }

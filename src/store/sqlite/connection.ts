@@ -10,7 +10,7 @@ import { isUnsynced } from './trouble.ts'
 import type { Disk } from './write-ahead-log.ts'
 
 /** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
-export interface Query<Row> {
+interface Query<Row> {
   get(...values: Values): Row | undefined
   all(...values: Values): Row[]
   run(...values: Values): { readonly changes: number }

@@ -240,7 +240,7 @@ function watchForeignCommits(connection: Connection): () => void {
 }
 
 /** Makes one durable write that changes nothing, and looks at the file and its file system. */
-export async function condition(connection: Connection): Promise<StoreCondition> {
+async function condition(connection: Connection): Promise<StoreCondition> {
   const { clock } = connection.context
   const begunAt = clock.steady()
   try {

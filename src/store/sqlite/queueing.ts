@@ -124,7 +124,7 @@ const wakeLane = `
   where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))`
 
 /** Wakes unowned lanes. Each method runs inside the caller's transaction. */
-export interface LaneWakes {
+interface LaneWakes {
   /** When the endpoint's queue next has something to do, `now` at the earliest; null when it is empty. */
   workDue(endpoint: number, now: EpochMs): EpochMs | null
   /** Makes the lane due by then unless something forbids it; answers whether that changed anything. */
