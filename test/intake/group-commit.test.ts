@@ -71,3 +71,39 @@ describe('a fault in the answer to one message of a group', () => {
     assert.equal(world.refused.size, 0)
   })
 })
+
+describe('messages that arrived while a group was being stored', () => {
+  /** Stores a group of four, during which `later` more messages arrive; answers what happened in which order. */
+  async function orderWith(later: number): Promise<string[]> {
+    const events: string[] = []
+    const done = Promise.withResolvers<void>()
+    const stored = Promise.withResolvers<void>()
+    let groups = 0
+    const store: Pick<Store, 'publish'> = {
+      async publish(publications) {
+        events.push(`store ${publications.length}`)
+        if (++groups === 1) await stored.promise
+        return publications.map(() => ({ state: 'accepted', key: 1, id: 'msg_1' }))
+      },
+    }
+    const world = await createWorld((name) => {
+      events.push(`answer ${name}`)
+      if (name === `later ${later}`) done.resolve()
+    }, store)
+    for (const name of ['a', 'b', 'c', 'd']) world.add(name)
+    while (groups === 0) await new Promise(setImmediate)
+    for (let n = 1; n <= later; n++) world.add(`later ${n}`)
+    stored.resolve()
+    await done.promise
+    return events
+  }
+  const answers = ['answer a', 'answer b', 'answer c', 'answer d']
+
+  test('are stored before that group is answered, so that the disk works meanwhile', async () => {
+    assert.deepEqual(await orderWith(2), ['store 4', 'store 2', ...answers, 'answer later 1', 'answer later 2'])
+  })
+
+  test('wait for more when they are few', async () => {
+    assert.deepEqual(await orderWith(1), ['store 4', ...answers, 'store 1', 'answer later 1'])
+  })
+})

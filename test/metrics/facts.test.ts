@@ -145,3 +145,34 @@ test('the worst of any number are kept, the highest first', () => {
   none.offer(1)
   assert.deepEqual(none.list, [])
 })
+
+describe('the count of the queues', () => {
+  /** Counts three pages of a store that takes this long for each; answers when each page was asked for. */
+  async function pagesOf(pageMs: number): Promise<number[]> {
+    const clock = new VirtualClock()
+    const asked: number[] = []
+    const store: Pick<Store, 'surveyWaiting'> = {
+      async surveyWaiting() {
+        const at = asked.push(clock.steady())
+        await new Promise<void>((resolve) => clock.after(pageMs, resolve))
+        const next = at % 3 === 0 ? null : { endpoint: at, class: 0 as const, dueAt: 0, message: 0 }
+        return { counts: [], next }
+      },
+    }
+    const queues = new QueueSurvey({ store, clock })
+    queues.start()
+    while (asked.length < 4) await clock.advance(1)
+    queues.stop()
+    return asked.map((at) => at - (asked[0] as number))
+  }
+
+  test('of a quick store pauses for 5 ms after each page, and begins again after 5 s', async () => {
+    assert.deepEqual(await pagesOf(0), [0, 5, 10, 5010])
+  })
+
+  test('of a slow store takes a tenth of its time while it counts, and a fiftieth in the long run', async () => {
+    const [, second, third, again] = await pagesOf(100)
+    assert.deepEqual([second, third], [1000, 2000])
+    assert.equal(again, 2100 + 50 * 200)
+  })
+})
