@@ -11,7 +11,7 @@ import { openLog } from '../../src/runtime/log.ts'
 import type { StopSignal, Terminal } from '../../src/runtime/process.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { version } from '../../src/runtime/version.ts'
-import { program } from '../prepared.ts'
+import { program, shortLived } from '../prepared.ts'
 
 /** The program as it is started. */
 export { program as main } from '../prepared.ts'
@@ -25,7 +25,7 @@ export class Run {
 
   constructor(args: readonly string[], directory: string, env: Record<string, string>, input?: string) {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-    this.child = spawn(process.execPath, [program, ...args], {
+    this.child = spawn(process.execPath, [...shortLived, program, ...args], {
       cwd: directory,
       env: { ...Object.fromEntries(inherited), ...env },
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
