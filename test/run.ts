@@ -66,6 +66,10 @@ const slowFolders = [
 const slowFiles =
   /docs\/(walkthrough|backup)|deploy\/|receiver\/(reference|once|runtimes|kills)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate|checkpointer)|operations\/doctor\.test|ui\/snippets|http\/examples|engine\/bounds|intake\/shedding/
 
+/** Files with a process of their own: they measure, or take so long that others begin beside them. */
+const ownProcess =
+  /docs\/(walkthrough|backup)|receiver\/(reference|runtimes|kills)|fuzz|postgres\.test|validation-cost|operations\/doctor\.test|ui\/snippets|engine\/bounds|intake\/shedding/
+
 /** Tests that build the pages, where they are not built. */
 const usesPages = /^(browser|deploy|package|ui)\//
 
@@ -84,7 +88,7 @@ const sharing: Readonly<Record<string, number>> = {
   engine: 10,
   leader: 10,
   runtime: 10,
-  http: 10,
+  http: 16,
   metrics: 10,
   sources: 10,
   json: 10,
@@ -97,6 +101,8 @@ const sharing: Readonly<Record<string, number>> = {
   operations: 10,
   docs: 10,
   hostile: 10,
+  receiver: 10,
+  deploy: 10,
   'store/sqlite': 20,
   'store/postgres': 6,
   package: 5,
@@ -234,7 +240,7 @@ async function prepare(program: string): Promise<void> {
 /** The files to run: each by itself, or one that imports the files that share a process. */
 function processes(files: readonly string[]): string[] {
   const alone = files.filter(
-    (file) => !(dirname(file) in sharing) || longFiles.includes(file) || slowFiles.test(file) || needsOwnServer(file),
+    (file) => !(dirname(file) in sharing) || longFiles.includes(file) || ownProcess.test(file) || needsOwnServer(file),
   )
   const shared = files.filter((file) => !alone.includes(file))
   const groups = [...Map.groupBy(shared, dirname)].flatMap(([name, members]) => {
