@@ -14,6 +14,15 @@ export const sources = join(import.meta.dirname, '../src/main.ts')
 /** The program that tests start: the bundle of this run, or the sources where a few files run by themselves. */
 export const program = process.env[programVariable] ?? sources
 
+/**
+ * Arguments of Node for programs that live for seconds: less garbage is collected while they start, and no code is optimized
+ * before it has run often. `--single-threaded-gc` would save more, and stalls a program now and then for half a minute.
+ */
+export const shortLived = ['--min-semi-space-size=16', '--invocation-count-for-maglev=2000'] as const
+
+/** Arguments of Node for an attacked server, which measures itself. */
+export const monitored = ['--expose-gc', '--import', join(import.meta.dirname, 'attack/monitor.ts')] as const
+
 const dayMs = 86_400_000
 
 /**

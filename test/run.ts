@@ -7,7 +7,14 @@ import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { buildUi } from '../scripts/build-ui.ts'
 import { costVariable, processorSeconds } from './preload.ts'
-import { bundleProgram, databaseTemplateVariable, fileTemplateVariable, programVariable } from './prepared.ts'
+import {
+  bundleProgram,
+  databaseTemplateVariable,
+  fileTemplateVariable,
+  monitored,
+  programVariable,
+  shortLived,
+} from './prepared.ts'
 import { openPostgresServer, type PostgresServer, sharedServerVariable } from './store/postgres-server.ts'
 import { testEncryptionKey } from './store/test-key.ts'
 
@@ -59,6 +66,10 @@ const slowFolders = [
 const slowFiles =
   /docs\/(walkthrough|backup)|deploy\/|receiver\/(reference|once|runtimes|kills)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate|checkpointer)|operations\/doctor\.test|ui\/snippets|http\/examples|engine\/bounds|intake\/shedding/
 
+/** Files with a process of their own: they measure, or take so long that others begin beside them. */
+const ownProcess =
+  /docs\/(walkthrough|backup)|receiver\/(reference|runtimes|kills)|fuzz|postgres\.test|validation-cost|operations\/doctor\.test|ui\/snippets|engine\/bounds|intake\/shedding/
+
 /** Tests that build the pages, where they are not built. */
 const usesPages = /^(browser|deploy|package|ui)\//
 
@@ -77,7 +88,7 @@ const sharing: Readonly<Record<string, number>> = {
   engine: 10,
   leader: 10,
   runtime: 10,
-  http: 10,
+  http: 16,
   metrics: 10,
   sources: 10,
   json: 10,
@@ -90,6 +101,8 @@ const sharing: Readonly<Record<string, number>> = {
   operations: 10,
   docs: 10,
   hostile: 10,
+  receiver: 10,
+  deploy: 10,
   'store/sqlite': 20,
   'store/postgres': 6,
   package: 5,
@@ -176,12 +189,22 @@ async function compileSources(): Promise<void> {
 }
 
 /**
- * Bundles the program, and compiles the bundle into the cache by one start and stop of a server. Most servers of the tests
- * are killed, and a killed process adds nothing to the cache.
+ * Bundles the program, and compiles the bundle into the cache. Each set of arguments of Node has compiled code of its own
+ * there.
  */
 async function compileBundle(): Promise<string> {
   const program = await bundleProgram(join(cache, 'program'))
-  const server = spawn(process.execPath, [program, 'serve', '--store', 'sqlite::memory:', '--listen', '127.0.0.1:0'], {
+  await Promise.all([startOnce(program, shortLived), startOnce(program, monitored)])
+  return program
+}
+
+/**
+ * Starts and stops a server, which adds its compiled code to the cache. Most servers of the tests are killed, and a killed
+ * process adds nothing.
+ */
+async function startOnce(program: string, nodeArguments: readonly string[]): Promise<void> {
+  const line = [...nodeArguments, program, 'serve', '--store', 'sqlite::memory:', '--listen', '127.0.0.1:0']
+  const server = spawn(process.execPath, line, {
     cwd: temporary,
     env: { ...process.env, SLUICE_LOG_LEVEL: 'error' },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -192,7 +215,6 @@ async function compileBundle(): Promise<string> {
     if (printed.includes('Listening on')) server.kill('SIGTERM')
   })
   await once(server, 'exit')
-  return program
 }
 
 /** Names the bundle to the files, and makes the stores that they copy: 30 migrations take longer than a copy. */
@@ -201,7 +223,7 @@ async function prepare(program: string): Promise<void> {
   const database = await (server as PostgresServer).createDatabase()
   const made = [`sqlite:${file}`, database].map((store) =>
     once(
-      spawn(process.execPath, [program, 'migrate', '--store', store], {
+      spawn(process.execPath, [...shortLived, program, 'migrate', '--store', store], {
         cwd: temporary,
         env: { ...process.env, SLUICE_ENCRYPTION_KEY: testEncryptionKey },
         stdio: ['ignore', 'ignore', 'inherit'],
@@ -218,7 +240,7 @@ async function prepare(program: string): Promise<void> {
 /** The files to run: each by itself, or one that imports the files that share a process. */
 function processes(files: readonly string[]): string[] {
   const alone = files.filter(
-    (file) => !(dirname(file) in sharing) || longFiles.includes(file) || slowFiles.test(file) || needsOwnServer(file),
+    (file) => !(dirname(file) in sharing) || longFiles.includes(file) || ownProcess.test(file) || needsOwnServer(file),
   )
   const shared = files.filter((file) => !alone.includes(file))
   const groups = [...Map.groupBy(shared, dirname)].flatMap(([name, members]) => {

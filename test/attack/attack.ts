@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { appendFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { after, type TestContext } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { request } from 'undici'
@@ -10,6 +9,7 @@ import { atEnd } from '../e2e/at-end.ts'
 import { Client } from '../e2e/client.ts'
 import { openPlace, type Place } from '../e2e/place.ts'
 import { apiKey, Program } from '../e2e/program.ts'
+import { monitored } from '../prepared.ts'
 import type { Question } from './bystander.ts'
 
 /** `npm run test:attack` runs the long form: more connections, more rounds. `npm test` runs the short one. */
@@ -214,11 +214,10 @@ function startBystander(): Worker {
 
 async function startServer(t: TestContext, dialect: (typeof dialects)[number], settings: Settings): Promise<Server> {
   const place = await openPlace(t, dialect)
-  const monitor = ['--import', join(import.meta.dirname, 'monitor.ts')]
-  if (!isLong) monitor.unshift('--expose-gc')
+  const nodeArguments = isLong ? monitored.slice(1) : monitored
   // The defaults, and a long lease: with the kill tests' short one, a server on a starved machine loses its lanes.
   const floors = { SLUICE_MIN_RETRY_WAIT: '1s', SLUICE_FAILURES_PER_MINUTE: '60', SLUICE_LEASE: '30s' }
-  const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments: monitor })
+  const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments })
   const client = new Client(program.api)
   atEnd(t, () => client.close())
   return { program, place, client }

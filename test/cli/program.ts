@@ -10,7 +10,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { openLog } from '../../src/runtime/log.ts'
 import { type StopSignal, type Terminal, version } from '../../src/runtime/process.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
-import { program } from '../prepared.ts'
+import { program, shortLived } from '../prepared.ts'
 
 /** The program as it is started. */
 export { program as main } from '../prepared.ts'
@@ -24,7 +24,7 @@ export class Run {
 
   constructor(args: readonly string[], directory: string, env: Record<string, string>, input?: string) {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-    this.child = spawn(process.execPath, [program, ...args], {
+    this.child = spawn(process.execPath, [...shortLived, program, ...args], {
       cwd: directory,
       env: { ...Object.fromEntries(inherited), ...env },
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],

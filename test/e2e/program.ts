@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { jsonType } from '../../src/domain/api.ts'
-import { program as bundled, sources } from '../prepared.ts'
+import { program as bundled, shortLived, sources } from '../prepared.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
 import { atEnd } from './at-end.ts'
 import { deadlineMs } from './eventually.ts'
@@ -46,7 +46,7 @@ export function settingsOf(store: string, settings: Readonly<Record<string, stri
 
 /** How the process itself is started. */
 export interface ProcessOptions {
-  /** Arguments of Node, before the program's own. */
+  /** Arguments of Node, before the program's own, in place of those for short lives. */
   readonly nodeArguments?: readonly string[]
   /** Starts the program from its sources: the test looks at the modules that are loaded. */
   readonly fromSources?: boolean
@@ -69,7 +69,7 @@ export class Program {
     command: string,
     store: string,
     settings: Readonly<Record<string, string>>,
-    { nodeArguments = [], fromSources = false, fileBlocks }: ProcessOptions = {},
+    { nodeArguments = shortLived, fromSources = false, fileBlocks }: ProcessOptions = {},
   ) {
     const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
     this.command = command

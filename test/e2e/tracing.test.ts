@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { request } from 'undici'
+import { shortLived } from '../prepared.ts'
 import { serveAcmeBy } from './acme.ts'
 import { Client } from './client.ts'
 import { type CollectedSpan, Collector } from './collector.ts'
@@ -16,7 +17,9 @@ const traceparent = `00-${traceId}-b7ad6b7169203331-01`
 const quickly = { OTEL_BSP_SCHEDULE_DELAY: '50' }
 
 /** Starts the program after some code that follows its modules. */
-const after = (code: string) => ({ nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(code)}`] })
+const after = (code: string) => ({
+  nodeArguments: [...shortLived, '--import', `data:text/javascript,${encodeURIComponent(code)}`],
+})
 const hooks = "import { registerHooks } from 'node:module'; "
 // A bundle names the modules in it. The package `api` has only types and empty functions; prom-client loads it.
 const reporting = after(
