@@ -20,7 +20,7 @@ export async function runMicrotasks(): Promise<void> {
 }
 
 /**
- * Time that stands still until told otherwise. `advance` runs every timer on its way in order, and after each lets
+ * Time that stands still until a test moves it. `advance` runs every timer on its way in order, and after each lets
  * everything that follows from it happen at that same instant.
  */
 export class VirtualClock implements Clock {

@@ -17,7 +17,7 @@ export const isLong = process.env.SLUICE_ATTACK === 'long'
 
 export const dialects = ['sqlite', 'postgres'] as const
 
-/** The promise: nobody waits longer than this for what one client sends. */
+/** The promise: no other client waits longer than this for one client's requests. */
 export const promisedMs = 50
 /** A run fails above this. The room is for slow and busy machines; the attacks held the loop for seconds. */
 const failsAboveMs = 3 * promisedMs

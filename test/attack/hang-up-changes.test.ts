@@ -15,7 +15,7 @@ interface Change {
   isDone(target: Target): Promise<boolean>
 }
 
-/** Changes of every kind of thing, each of which can be told by a name of its own. */
+/** Changes of every kind of thing, each with a name of its own. */
 const changes: readonly ((name: string) => Change)[] = [
   (name) => ({ action: 'POST /app', path: '/app', body: { name, uid: name }, isDone: has(`/app/${name}`) }),
   (name) => ({ action: 'PUT /app/:app', path: `/app/${name}`, body: { name }, isDone: has(`/app/${name}`) }),

@@ -20,7 +20,7 @@ for (const dialect of dialects) {
             hangUp(socket)
           })
         }
-        // The server has met them all once it answers somebody who came later.
+        // The server has met them all once it answers a later client.
         await target.call('GET', '/health/ping')
       })
     })

@@ -15,7 +15,7 @@ describe('dead letters', () => {
     place = await served(where)
   })
 
-  /** An application whose only receiver fails until it is told otherwise, and as many dead letters. */
+  /** An application whose only receiver fails until the test heals it, and as many dead letters. */
   async function failing(receiver: Receiver, uid: string, count: number): Promise<void> {
     const { sluice, json } = place
     receiver.behave(`/${uid}`, () => ({ status: 400 }))

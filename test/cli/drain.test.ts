@@ -9,7 +9,7 @@ import { type Run, runHere, workplace } from './program.ts'
 
 const hour = 3_600_000
 
-/** Messages that wait in a store for which nobody delivers. */
+/** Messages that wait in a store without a worker. */
 async function waiting(t: TestContext, place: Place, count: number, url: string, fields = {}): Promise<void> {
   const sluice = await embed(t, place, { deliver: false })
   await sluice.request('POST', '/app?get_if_exists=true', { name: 'A', uid: 'a' })
@@ -63,7 +63,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         await sluice.schedules.create('a', { uid, cron: '0 * * * *', eventType: 'x.y', payload: { uid } })
       }
       await sluice.close()
-      // Their time came three hours ago, twice over, and nobody was there.
+      // They were due three hours ago, twice over, and no worker ran.
       await place.query(`update schedule set reached_at = reached_at - ${3 * hour}, due_at = 1 returning key`)
       const out = await drained(place, 'drain --for 10m --json')
       assert.deepEqual(JSON.parse(out), { ended: 'idle', delivered: 2, waiting: 0, dead: 0 })

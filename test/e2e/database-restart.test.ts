@@ -49,7 +49,7 @@ test('a database that crashes and comes back under load costs nothing that was a
   await ledger.allDelivered(receiver)
   await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
 
-  // A commit that the crash met halfway may have been made although nobody could be told.
+  // A commit that the crash met halfway may have been made although no answer could be sent.
   const came = new Set(receiver.arrivals.map(ordinal))
   assert.ok(
     refused.every(({ n }) => !came.has(n)),

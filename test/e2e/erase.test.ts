@@ -24,7 +24,7 @@ interface Receiver {
   status: number
 }
 
-/** Answers with the payload that it was sent, a parrot for each canary; at /held it answers when it is told to. */
+/** Answers with the payload that it was sent, a parrot for each canary; at /held it answers when the test lets it. */
 async function listen(t: TestContext): Promise<Receiver> {
   const receiver: Receiver = { url: '', held: [], got: [], status: 500 }
   const server = createServer(async (request, response) => {

@@ -11,7 +11,7 @@ import { Receiver } from './receiver.ts'
 const paths = Array.from({ length: 6 }, (_, i) => `/slow-${i}`)
 const rounds = 2
 const perRound = 40
-/** From a kill to the first delivery by whoever takes over: the lease, and as much as a crowded machine may add. */
+/** From a kill to the first delivery by the next owner: the lease, and as much as a crowded machine may add. */
 const recoveryMs = leaseMs + 60_000
 /** How long an answer may stay unrecorded: a batch waits 5 ms and a commit takes as many; the rest is for the machine. */
 const recordingMs = 30_000

@@ -30,7 +30,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         assert.deepEqual(await place.query('pragma integrity_check'), [{ integrity_check: 'ok' }])
       await publishUntilKilled(server, client, ledger, count)
     }
-    // The last one killed left deliveries behind, and nobody who would make them.
+    // The last server that was killed left deliveries behind, and no worker for them.
     const server = await Program.start(t, 'serve', place.store)
     await ledger.allDelivered(receiver)
     await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)

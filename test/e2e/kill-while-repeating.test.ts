@@ -12,7 +12,7 @@ import { Receiver } from './receiver.ts'
 const producers = 8
 const killedAfter = [15, 30]
 
-/** Asks as an SDK does: the same bytes under the same key until there is an answer. Undefined when nobody answered. */
+/** Asks as an SDK does: the same bytes under the same key until there is an answer. Undefined without an answer. */
 async function ask(api: string, key: string, body: string): Promise<{ status: number; text: string } | undefined> {
   try {
     const reply = await request(`${api}/app/acme/msg`, {

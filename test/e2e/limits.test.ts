@@ -10,7 +10,7 @@ import { Program } from './program.ts'
 import { type Arrival, Receiver } from './receiver.ts'
 
 const limit = { rate: 40, burst: 10 }
-/** A bucket that takes longer to fill than a lease to lapse: whoever takes over cannot take it for full. */
+/** A bucket that takes longer to fill than a lease to lapse: the next owner cannot take it for full. */
 const slowLimit = { rate: 5, burst: 20 }
 const concurrency = 3
 const retryAfterSeconds = 4
@@ -39,7 +39,7 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
     refused = arrival
     return { status: 429, headers: { 'retry-after': String(retryAfterSeconds) } }
   })
-  // A lane that has sent everything is nobody's: the answers behind the first ones wait until its owner is dead.
+  // A lane that has sent everything has no owner: the answers behind the first ones wait until its owner is dead.
   const victims = [
     { path: '/paced', first: 25, killed: Promise.withResolvers<void>() },
     { path: '/saving', first: 28, killed: Promise.withResolvers<void>() },
@@ -53,7 +53,7 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
   const counts = { paced: 110, saving: 45, capped: 200, held: 20, free: 50 }
   await Promise.all(Object.entries(counts).map(([app, count]) => ledger.publishAll(client, app, count)))
 
-  // Nothing needs the API any more, so whoever owns the lane may die, the server included.
+  // Nothing needs the API any more, so the owner of the lane may die, the server included.
   await eventually('the hold is recorded', async () => {
     const [row] = await place.query('select count(*) as holds from lane where hold_until > 0')
     return Number(row?.holds) === 1

@@ -35,7 +35,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       let status = 400
       receiver.behave('/bad', () => ({ status }))
       await ask('POST', '/operational-webhook/endpoint', { url: `${receiver.url}/ops`, uid: 'ops' })
-      // It hears nothing: whatever becomes of an operational webhook is told nobody.
+      // It gets nothing: the fate of an operational webhook makes no notice.
       await ask('POST', '/operational-webhook/endpoint', { url: `${receiver.url}/gone`, uid: 'broken' })
       const { key: secret } = await ask<{ key: string }>('GET', '/operational-webhook/endpoint/ops/secret')
       const app = await ask<{ id: string }>('POST', '/app', { name: 'acme', uid: 'acme' })
@@ -47,7 +47,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         retry: waits,
         disabled: true,
       })
-      // Killed with notices in the store that nobody may have sent yet.
+      // Killed with notices in the store that may not have been sent yet.
       await first.kill()
       server = await startHere(t, 'serve', place.store)
 

@@ -4,7 +4,7 @@ import { openSluice } from '../../src/index.ts'
 
 /**
  * A shop that takes orders until it is killed: each order and its message in one transaction, every third one rolled
- * back. It says which orders it knows to be committed, but not that they are: whoever listens is not told.
+ * back. It prints the orders that it knows to be committed. It does not announce the commits to Sluice.
  */
 const { STORE: store = '', ENCRYPTION_KEY: encryptionKey, ANNOUNCE: announce } = process.env
 const sluice = await openSluice({ store, encryptionKey, deliver: false })

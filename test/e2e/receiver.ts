@@ -36,7 +36,7 @@ interface Waiter {
 
 /**
  * The receiving end of every endpoint: a bare server that remembers each request byte for byte, with the instants
- * between which it came and until which it was open. A path that nobody gave a behaviour answers 200 at once.
+ * between which it came and until which it was open. A path without a behaviour answers 200 at once.
  */
 export class Receiver {
   readonly url: string
@@ -139,7 +139,7 @@ export class Receiver {
     if (socket.destroyed) return
     arrival.status = status
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-    // Ended before it is written: whoever counts open requests here never counts one that its sender has seen end.
+    // Ended before it is written: a count of open requests never has one that its sender has seen end.
     this.#ended(arrival, 'answered')
     socket.write(
       `HTTP/1.1 ${status} Answer\r\n${lines.join('')}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,

@@ -29,7 +29,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
   })
 }
 
-// With Postgres the sweep for what nobody announced runs every 15 seconds; SQLite needs nobody to announce.
+// With Postgres the sweep for unannounced commits runs every 15 seconds; SQLite needs no announcement.
 test('orders whose commit was not announced are delivered', async (t) => {
   const { place, receiver } = await setUp(t, 'sqlite')
   await takeOrders(t, place, 'no')

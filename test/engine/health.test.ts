@@ -34,7 +34,7 @@ const fine: Answer = { code: 'delivered', status: 204 }
 const broken: Answer = { code: 'refused', status: 500 }
 const tooMuch: Answer = { code: 'refused', status: 429 }
 
-/** The real engine over a real store in virtual time; every attempt takes 50 ms and ends as the receiver is told. */
+/** The real engine over a real store in virtual time; every attempt takes 50 ms and ends as the test set the receiver. */
 class Ward {
   readonly clock = new VirtualClock()
   readonly arrivals: number[] = []

@@ -296,7 +296,7 @@ test('a paced replay queues no more than its pace in any window, whichever worke
   const queuedAt: number[] = []
   const rests: number[] = []
   for (let ms = 0; queuedAt.length < keys.length && ms < 10_000; ms += 10) {
-    // Each time another worker: the pace is the task's, and outlives whoever keeps it.
+    // Each step has another worker: the pace belongs to the task and outlives its worker.
     const runner = new TaskRunner(w.store, systemClock, (restMs) => rests.push(restMs))
     while (await runner.step());
     const queued = (await replayed(w, endpoint)).length

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { assertAtDeadline, send, targetAt, testSender } from '../sender/sending.ts'
 
-/** Listens with the shortest queue and sleeps until told to wake; then counts the requests that come. */
+/** Listens with the shortest queue and sleeps until the test wakes it; then counts the requests that come. */
 const sleeper = `
 const { createServer } = require('node:net')
 const { parentPort, workerData } = require('node:worker_threads')

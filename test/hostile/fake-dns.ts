@@ -22,7 +22,7 @@ export interface FakeDns {
 const types: Readonly<Record<number, string>> = { 1: 'A', 28: 'AAAA' }
 const codes = { servfail: 2, nxdomain: 3, refused: 5 } as const
 
-/** A DNS server on loopback that says what it is told to. `nth` counts the questions for that name and type from 1. */
+/** A DNS server on loopback that answers as the test set it. `nth` counts the questions for that name and type from 1. */
 export async function fakeDns(
   t: TestContext,
   say: (name: string, type: string, nth: number) => DnsAnswer,

@@ -39,7 +39,7 @@ function partsOf(path: string): string[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
 }
 
-/** An id of the same kind that nobody has. */
+/** An id of the same kind that does not exist. */
 function unknownLike(id: string): string {
   return id.replace(/[0-9A-Za-z]{18}$/, 'z'.repeat(18))
 }

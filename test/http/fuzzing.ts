@@ -23,7 +23,7 @@ const linesRoute = 'POST /app/:app/dead/import'
 
 /**
  * Sends bodies made from each route's own schema, most of them spoiled, to every route that takes one. Whatever comes,
- * the answer is never a fault of ours, and a refusal is a problem. `onRefusal` is told what was refused, after `before`.
+ * the answer is never a fault of ours, and a refusal is a problem. `onRefusal` gets each refusal, after `before`.
  * Gives the routes whose every body was refused: with enough runs there are none, or it would find nothing.
  */
 export async function fuzzBodies(

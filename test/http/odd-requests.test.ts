@@ -18,7 +18,7 @@ const close = 'connection: close\r\n'
 const authorization = `authorization: Bearer ${adminKey}\r\n`
 
 const odd: Readonly<Record<string, readonly [bytes: string, status: number, code: string]>> = {
-  'an expectation that nobody can meet': [
+  'an expectation that no server can meet': [
     `POST /api/v1/app HTTP/1.1\r\nhost: a\r\n${authorization}expect: gold\r\ncontent-length: 0\r\n\r\n`,
     417,
     'expectation_failed',

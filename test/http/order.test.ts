@@ -101,7 +101,7 @@ test('a command retries or skips the first delivery of an ordered lane', async (
   assert.equal((await rows(key))[0]?.retryInMs, 0)
   const skipped = await api.ask('POST', `${path}/lane/head/skip`, { messageId: first })
   assert.deepEqual([skipped.status, skipped.json.messageId], [202, first])
-  assert.equal((await rows(key))[0]?.retryInMs, -1, 'its owner is told')
+  assert.equal((await rows(key))[0]?.retryInMs, -1, 'its owner knows')
 })
 
 test('where each key has its own queue, the delivery is named; and without an order there is no head', async () => {

@@ -112,7 +112,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const second = await sluice.publish('acme', event)
       const blocked = () => eventually('it blocks', () => orUndefined(sluice.lanes.retryHead('acme', 'line')))
       assert.equal(await blocked(), first.id)
-      await receiver.until('it was tried anew', () => cameTo().length === 2)
+      await receiver.until('it was tried again', () => cameTo().length === 2)
       isWell = true
       await eventually('it blocks again', () => orUndefined(sluice.lanes.skipHead('acme', 'line', first.id)))
       await receiver.until('the next came', () => cameTo().length === 3)

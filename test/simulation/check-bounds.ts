@@ -50,7 +50,7 @@ export function nothingComesTooLate(endpoint: EndpointFacts, history: History): 
       assert.ok(late <= 0, `${body} came ${late} ms after it had expired`)
     }
     const { maxAgeMs } = endpoint.bounds
-    // The wait for others of its kind is no age, and the age of a head that an operator has retried begins anew.
+    // The wait for others of its kind is no age, and the age of a front delivery that an operator retried begins again.
     if (maxAgeMs === null || endpoint.coalesces || endpoint.deadHead === 'block') continue
     const late = at - (publishedUntil + delayMs + maxAgeMs + slackMs)
     assert.ok(late <= 0, `${body} came ${late} ms after it was too old for ${endpoint.key}`)

@@ -11,7 +11,7 @@ export interface CircuitFact {
   readonly notBefore: number
   readonly notAfter: number
   readonly recordedAt: number
-  /** How long it opened for; null for until somebody closes it. */
+  /** How long it opened for; null until an operator closes it. */
   readonly openForMs: number | null
   readonly reason: string
 }
@@ -53,7 +53,7 @@ export function healthIsKept(endpoint: EndpointFacts, history: History): void {
   if (history.attentive) openOrdersAreObeyed(endpoint, begun, history)
 }
 
-/** From when on an operator, whoever enabled the endpoint, or a clock that was set may have ended it. */
+/** From when on an operator, an enabled endpoint or a clock that was set may have ended it. */
 function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, fact: CircuitFact): number {
   const its = orders.filter(({ endpoint }) => endpoint === key)
   // A command may be carried out after it was taken back: the answer was on its way.
@@ -133,20 +133,20 @@ function crowdingSlowsDown(endpoint: EndpointFacts, begun: readonly BegunFact[],
   if (!endpoint.health.adaptive || !endpoint.rate) return
   const windowMs = 2000
   const half = endpoint.rate.rate / endpoint.rate.periodMs / 2
-  for (const told of history.arrivals) {
-    if (told.endpoint !== endpoint.key || !told.crowded || told.heardAt === Number.POSITIVE_INFINITY) continue
-    const until = told.heardAt + windowMs
-    const sent = begun.filter(({ at }) => at > told.heardAt && at <= until)
+  for (const refused of history.arrivals) {
+    if (refused.endpoint !== endpoint.key || !refused.crowded || refused.heardAt === Number.POSITIVE_INFINITY) continue
+    const until = refused.heardAt + windowMs
+    const sent = begun.filter(({ at }) => at > refused.heardAt && at <= until)
     // A worker that missed the signal of a command hears of it within two seconds; the next owner of the lane carries it out, too.
     const hearingMs = history.attentive ? 0 : 2000
-    const isObeyedLate = !history.attentive && sent.some(({ worker }) => worker !== told.worker)
+    const isObeyedLate = !history.attentive && sent.some(({ worker }) => worker !== refused.worker)
     const isForgotten = history.orders.some(
       ({ endpoint: key, at, action }) =>
-        key === endpoint.key && action === 'reset' && at <= until && (at >= told.at - hearingMs || isObeyedLate),
+        key === endpoint.key && action === 'reset' && at <= until && (at >= refused.at - hearingMs || isObeyedLate),
     )
-    const isLost = told.worker.losses.some(({ at }) => at <= until)
-    if (isForgotten || isLost || history.jumps.some((at) => at >= told.at && at <= until)) continue
-    if (history.healedAt <= until && history.healedAt >= told.at) continue
+    const isLost = refused.worker.losses.some(({ at }) => at <= until)
+    if (isForgotten || isLost || history.jumps.some((at) => at >= refused.at && at <= until)) continue
+    if (history.healedAt <= until && history.healedAt >= refused.at) continue
     const allowed = half * windowMs * 1.05
     assert.ok(
       sent.length <= allowed + 1,

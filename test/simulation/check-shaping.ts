@@ -43,7 +43,7 @@ export function publishedBody(raw: string): string {
 
 /**
  * Each message arrives at an endpoint in the form the endpoint asked for when it was published, byte for byte the same on
- * every attempt, whoever makes it and whatever was changed meanwhile; and so does the signature, where that is stored.
+ * every attempt, by any worker and after any change; and so does the signature, where that is stored.
  */
 export function formsAreFixed({ key, form }: EndpointFacts, arrivals: readonly Arrival[]): void {
   const first = new Map<string, Arrival>()

@@ -128,25 +128,25 @@ function waitsAreKept(endpoint: EndpointFacts, arrivals: readonly Arrival[], { j
 }
 
 /**
- * After a Retry-After the endpoint hears nothing until it ends: from the worker that was told as of that moment, from
+ * After a Retry-After the endpoint hears nothing until it ends: from the worker that read it as of that moment, from
  * any other as of the moment it is recorded.
  */
 function holdsAreObeyed(endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
   const records = history.holds.filter((hold) => hold.endpoint === endpoint.key)
-  for (const told of arrivals) {
-    if (told.retryAfterMs === undefined || told.heardAt === Number.POSITIVE_INFINITY) continue
-    const until = told.heardAt + told.retryAfterMs
+  for (const refused of arrivals) {
+    if (refused.retryAfterMs === undefined || refused.heardAt === Number.POSITIVE_INFINITY) continue
+    const until = refused.heardAt + refused.retryAfterMs
     for (const next of arrivals) {
       // An attempt that was connecting when the answer came cannot be called back.
-      if (next.at <= told.heardAt + 5 || next.at >= until - 1) continue
-      const sameHands = next.worker === told.worker && !lostBetween(told, next)
+      if (next.at <= refused.heardAt + 5 || next.at >= until - 1) continue
+      const sameHands = next.worker === refused.worker && !lostBetween(refused, next)
       const recorded = records.some(
         ({ worker, recordedAt }) =>
           // Another worker's record is of another answer, and one made after a loss is, too.
-          worker === told.worker &&
-          recordedAt >= told.heardAt &&
+          worker === refused.worker &&
+          recordedAt >= refused.heardAt &&
           recordedAt < next.at - 5 &&
-          !lostBetween(told, { at: recordedAt }),
+          !lostBetween(refused, { at: recordedAt }),
       )
       assert.ok(!sameHands && !recorded, `a Retry-After until ${until} was cut short at ${next.at}`)
     }

@@ -19,7 +19,7 @@ export interface History {
   readonly jumps: number[]
   /** Endpoints that an operator paused or deleted, from when until when; a deletion has no end. */
   readonly stops: StopFact[]
-  /** Deliveries that an operator had tried anew, by endpoint and body: their attempts count anew. */
+  /** Deliveries that an operator retried, by endpoint and body: their attempts count from 0 again. */
   readonly retried: Set<string>
   /** The answers to `why`. */
   readonly predictions: Prediction[]

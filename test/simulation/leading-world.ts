@@ -157,7 +157,7 @@ export class LeadingWorld {
     if (!skipped) assert.equal(ids.length, ticks.length, `${made.cron}: a tick was lost`)
   }
 
-  /** When all is well again somebody leads, and what is due runs. */
+  /** When all is well again a process leads, and due jobs run. */
   async #checkAlive(): Promise<void> {
     assert.ok(await this.#store.leader(), 'nobody leads')
     const { schedules } = await this.#store.dueSchedules(10)

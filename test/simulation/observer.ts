@@ -10,7 +10,7 @@ import type { Seeded } from './seeded.ts'
 /** An answer to `why`, to be compared with later events. Instants are of the steady clock. */
 export interface Prediction {
   readonly askedAt: number
-  readonly toldAt: number
+  readonly answeredAt: number
   readonly endpoint: number
   /** The one delivery it is about; 0 when it is about the endpoint. */
   readonly message: number
@@ -22,11 +22,11 @@ export interface Prediction {
   readonly inFlight: number | undefined
   /** When the delivery's time is up. */
   readonly endsAt: number | undefined
-  /** No message that was there when it was told has a greater key. */
+  /** No message that existed at the time of the explanation has a greater key. */
   readonly newestKey: number
 }
 
-/** Asks at random moments why random deliveries and endpoints wait, and writes down what it is told. */
+/** Asks at random moments why random deliveries and endpoints wait, and writes down the explanations. */
 export class Observer {
   readonly #parts: ObserverParts
   readonly #explainer: Explainer
@@ -60,7 +60,7 @@ export class Observer {
     const fact = chance.chance(0.6) && sent.length > 0 ? chance.pick(sent) : undefined
     // A deleted endpoint has no lane to tell of.
     const isGone = () => history.stops.some((stop) => stop.endpoint === key && stop.kind === 'deleted')
-    const told = await (fact === undefined
+    const explained = await (fact === undefined
       ? this.#explainer.endpoint(endpoint)
       : this.#explainer.delivery(
           {
@@ -75,20 +75,20 @@ export class Observer {
       if (isGone()) return undefined
       throw error
     })
-    if (told === undefined || this.#over) return
-    const { why, lane } = told
-    const endsAt = 'queued' in told ? told.queued?.endsAt : null
-    const toldAt = clock.steady()
+    if (explained === undefined || this.#over) return
+    const { why, lane } = explained
+    const endsAt = 'queued' in explained ? explained.queued?.endsAt : null
+    const answeredAt = clock.steady()
     history.predictions.push({
       askedAt,
-      toldAt,
+      answeredAt,
       endpoint: key,
       message: fact?.key ?? 0,
       reason: why.reason,
       reasons: why.blockers.map(({ reason }) => reason),
-      nextAt: why.nextAt === null ? undefined : toldAt + why.nextAt - lane.now,
+      nextAt: why.nextAt === null ? undefined : answeredAt + why.nextAt - lane.now,
       inFlight: lane.live?.snapshot.inFlight,
-      endsAt: endsAt == null ? undefined : toldAt + endsAt - lane.now,
+      endsAt: endsAt == null ? undefined : answeredAt + endsAt - lane.now,
       newestKey: firstKeyAt(lane.now),
     })
   }

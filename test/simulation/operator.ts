@@ -43,7 +43,7 @@ export class Operator {
     clock.after(forMs, () => void this.#parts.store.updateEndpoint(app, key, { paused: false }))
   }
 
-  /** An operator looks at the lines now and then, and has what blocks them tried anew, or skips it. */
+  /** An operator looks at the queues now and then, and retries or skips the delivery that blocks one. */
   directFor(durationMs: number): void {
     const { clock } = this.#parts
     const next = () => {

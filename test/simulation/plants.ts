@@ -145,7 +145,7 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
-  'whoever asks is not told of a Retry-After': {
+  'an explanation leaves out a Retry-After': {
     seed: 88,
     observer: (store) =>
       overriding(store, {
@@ -157,7 +157,7 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
-  'whoever asks is told of a retry too late': {
+  'an explanation names a retry too late': {
     seed: 35,
     observer: (store) =>
       overriding(store, {
@@ -168,7 +168,7 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
-  'whoever asks is told of a retry too early': {
+  'an explanation names a retry too early': {
     seed: 110,
     observer: (store) =>
       overriding(store, {
@@ -179,7 +179,7 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
-  'whoever asks is told of the next token too late': {
+  'an explanation names the next token too late': {
     seed: 25,
     observer: (store) =>
       overriding(
@@ -188,7 +188,7 @@ export const plants: Record<string, Plant> = {
       ),
   },
 
-  'whoever asks is told that nothing is in flight': {
+  'an explanation says that nothing is in flight': {
     observer: (store) =>
       overriding(
         store,
@@ -196,7 +196,7 @@ export const plants: Record<string, Plant> = {
       ),
   },
 
-  'whoever asks is not told of an open circuit': {
+  'an explanation leaves out an open circuit': {
     observer: (store) =>
       overriding(store, {
         ...misquoting(store, () => ({ silentMs: 0 })),
@@ -207,7 +207,7 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
-  'whoever asks is told that a line waits for somebody when it does not': {
+  'an explanation says that a queue is blocked when it is not': {
     observer: (store) =>
       overriding(store, {
         async findFront(...args) {
@@ -217,7 +217,7 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
-  'whoever asks is not told of a pause': {
+  'an explanation leaves out a pause': {
     seed: 4,
     observer: (store) =>
       overriding(store, {

@@ -24,7 +24,7 @@ interface Queueing {
 
 /**
  * Workers that replay dead letters at a pace, real ones over a real store in virtual time: they are killed, stand still
- * and lose answers, while somebody pauses the task and lets it go on. Whatever the seed, each dead letter is replayed
+ * and lose answers, while an operator pauses the task and resumes it. Whatever the seed, each dead letter is replayed
  * once, never faster than the pace, and never while the task is paused.
  */
 export class ReplayingWorld {

@@ -25,12 +25,12 @@ import { randomRegions, regionNames, shareOfRegions } from './check-regions.ts'
 import { flowOf, randomForm } from './check-shaping.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import type { EndpointFacts, History, PublishFact, WorkerFact } from './history.ts'
+import { type NoticeTime, timesOf } from './notice-times.ts'
 import { Observer } from './observer.ts'
 import { Operator } from './operator.ts'
 import { SimProcess } from './process.ts'
 import { healthy, simulatedSender, type Temper } from './receivers.ts'
 import { Seeded } from './seeded.ts'
-import { type Told, timesOf } from './told.ts'
 import { leastWaitsOf, randomHealth, randomPolicy, randomTemper } from './wishes.ts'
 
 const leaseMs = 3000
@@ -51,7 +51,7 @@ export interface Plant {
   sender?(sender: Sender): Sender
   /** The store as publishers see it. */
   publisher?(store: Store): Store
-  /** The store as whoever asks why something waits sees it. */
+  /** The store as the explainer sees it. */
   observer?(store: Store): Store
   /** A worker's watcher, as the store sees it. */
   watcher?(watcher: Watcher): Watcher
@@ -98,7 +98,7 @@ export class World {
   readonly #workerCount: number
   /** The operator has a seed of its own, so that everything else stays as it was without an operator. */
   readonly #operator: Seeded
-  /** So has whoever asks why something waits. */
+  /** So has the explainer. */
   readonly #observer: Seeded
   /** So has what endpoints want beyond the plain, and what messages have for it. */
   readonly #wishes: Seeded
@@ -118,11 +118,11 @@ export class World {
   readonly #regional: boolean
   /** Nothing goes in order, gives way or has a form of its own: messages go straight to lanes that have caught up. */
   readonly #plainly: boolean
-  /** How much waits, as whoever publishes knows it. */
+  /** How much waits, as the publisher knows it. */
   readonly #depths = new Depths(this.clock)
   readonly #outages = new Map<number, readonly [from: number, until: number]>()
-  /** Between which moments a notice was told, by the notice. */
-  readonly #told = new Map<Notice, Told>()
+  /** Between which moments a notice was sent, by the notice. */
+  readonly #noticeTimes = new Map<Notice, NoticeTime>()
   #stalled = false
   #store!: Store
   #healed = false
@@ -280,7 +280,7 @@ export class World {
     }
   }
 
-  /** One of the workers is told as whoever published is, sometimes when others have read what it published long since. */
+  /** One of the workers is signalled by the publish, sometimes long after others have read its rows. */
   #handOn(messages: readonly StoredMessage[], begunAt: number): readonly number[] {
     const endpoints = [...new Set(messages.flatMap(({ publication }) => publication.endpoints))]
     if (endpoints.length === 0) return []
@@ -344,16 +344,16 @@ export class World {
       get: (target, name) =>
         name === 'watch' ? (watcher: Watcher) => this.#watch(watcher, process) : Reflect.get(target, name),
     })
-    const told = timesOf(
+    const timed = timesOf(
       wired,
       () => clock.steady(),
       () => this.#stalled,
-      this.#told,
+      this.#noticeTimes,
     )
     const temperOf = (endpoint: number) => this.#temperOf(endpoint)
     const sender = simulatedSender({ world: clock, process, worker, chance, history, temperOf })
     const engine = new Engine({
-      store: told,
+      store: timed,
       sender: this.#plant.sender?.(sender) ?? sender,
       clock: process.clock,
       random: chance.next,
@@ -373,7 +373,7 @@ export class World {
         if (!(error instanceof StoreTrouble)) throw error
       },
     })
-    this.#sweep(told, process)
+    this.#sweep(timed, process)
     this.#workers.set(process, engine)
     process.onDeath(() => {
       worker.losses.push({ at: clock.steady(), knownAt: clock.steady() })
@@ -388,7 +388,7 @@ export class World {
     })
   }
 
-  /** Every process sees to the lanes that nobody owns, although one would do. */
+  /** Every process sweeps the lanes without an owner, although one would do. */
   #sweep(store: Store, { clock }: SimProcess): void {
     const sweep = new RestingSweep(store, 1_000_000)
     const job = new Job(
@@ -472,7 +472,7 @@ export class World {
   #noteCircuits(notices: readonly Notice[], worker: WorkerFact): void {
     for (const notice of notices) {
       const { type, endpoint, data } = notice
-      const when = this.#told.get(notice)
+      const when = this.#noticeTimes.get(notice)
       if (!when || when.recorded || !type.startsWith('endpoint.circuit.')) continue
       when.recorded = true
       const { notBefore, notAfter } = when

@@ -6,7 +6,7 @@ import { PostgresProcess } from './postgres-process.ts'
 export interface PostgresServer {
   /** The maintenance database. */
   readonly url: string
-  /** Makes an empty database, or a copy of another one that nobody is connected to; the answer is its URL. */
+  /** Makes an empty database, or a copy of another one without connections; the answer is its URL. */
   createDatabase(template?: string): Promise<string>
   /** Runs SQL as superuser, outside any transaction, on the maintenance database or the one at `url`. */
   query(sql: string, url?: string): Promise<pg.QueryResult>

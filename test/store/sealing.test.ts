@@ -191,7 +191,7 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       const place = await openPlace(t)
       const first = await place.open([old])
       const { app, endpoint } = await addEndpoint(first)
-      // More than are sealed anew at a time.
+      // More than one step seals again.
       for (let i = 0; i < 205; i++) await first.createEndpoint(app.key, secretive)
       for (let i = 0; i < 205; i++) await first.createRegion(app.key, `r${i}`, canary)
       const shaping = { region: 'r7', shape: { keep: null, drop: [], rename: {}, pseudonymize: ['/id'] } }

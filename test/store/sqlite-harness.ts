@@ -69,7 +69,7 @@ async function makeTemplate(): Promise<string> {
   return own.path
 }
 
-/** A new file with an owning store whose time stands still until told otherwise. */
+/** A new file with an owning store whose time stands still until the test moves it. */
 export async function openSqliteHarness(): Promise<Harness> {
   const clock = new VirtualClock()
   const place = await migratedPlace()

@@ -15,7 +15,7 @@ const second = '1700000000'
 const { body } = exampleMessage
 const older = 'whsec_b2xkZXIgb2xkZXIgb2xkZXIgb2xkZXI='
 
-/** An HMAC of somebody else's making: the key is the secret's text. */
+/** An HMAC by Node alone: the key is the secret's text. */
 const hex = (secret: string, signed: string, bytes: Uint8Array) =>
   createHmac('sha256', secret).update(signed).update(bytes).digest('hex')
 

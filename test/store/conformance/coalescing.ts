@@ -196,7 +196,7 @@ export function coalescing(open: Open): void {
     const app = await world.application()
     const endpoints = await Promise.all(Array.from({ length: 4 }, () => world.endpoint(app)))
     const kinds = ['a', 'b', 'c']
-    // Each in an order of its own: whoever takes locks in that order deadlocks with another.
+    // Each in an order of its own: two publishes that take locks in that order deadlock.
     const publishing = Array.from({ length: 60 }, async (_, n) => {
       const turned = [...endpoints.slice(n % 4), ...endpoints.slice(0, n % 4)]
       const special = turned.map(({ key }, i) => {

@@ -20,7 +20,7 @@ export interface Harness {
   pass(ms: number): Promise<void>
   /** Runs SQL behind the store's back, to bring about what only a crash or a broken clock could. */
   sql(text: string): Promise<void>
-  /** A connection of somebody else's to the store's database. */
+  /** A connection of another program to the store's database. */
   foreign(): Promise<Foreign>
   /** A connection to another database with the same tables. */
   elsewhere(): Promise<Foreign>

@@ -15,7 +15,7 @@ const publishers = 4
 
 const after = (ms: number) => new Promise<void>((resolve) => void systemClock.after(ms, resolve))
 
-/** Delivers what is due until nobody publishes any more and nothing waits; a delivery takes its time. */
+/** Delivers due messages until the publishers have ended and nothing waits; a delivery takes its time. */
 async function work(store: Store, endpoint: number, app: number, isOver: () => boolean): Promise<Map<number, number>> {
   const sent = new Map<number, number>()
   const worker = await store.join({ leaseMs: 60_000, description: 'a worker' })

@@ -33,7 +33,7 @@ class Race {
 
   /**
    * Publishes to one endpoint, and again the moment the last message was settled: just when the lane's owner looks once
-   * more, finds nothing and lets go. A row that both sides miss stays where it is, since nobody publishes after it.
+   * more, finds nothing and lets go. A row that both sides miss stays where it is, since no publish follows it.
    */
   async publisher(store: Store, endpoint: number): Promise<void> {
     const publication = {

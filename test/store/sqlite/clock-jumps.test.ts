@@ -33,7 +33,7 @@ for (const [direction, jumpMs] of [
     const { world, clock, endpoint, worker } = await begin(t)
     await world.release(worker, endpoint, 10_000, 30_000)
     clock.jump(jumpMs)
-    // The lane may be handed out early; what counts is what its owner is told about the bucket.
+    // The lane may be handed out early; the bucket that its owner gets is what counts.
     for (let seconds = 1; seconds <= 10; seconds++) {
       await clock.advance(1000)
       const [lane] = (await world.store.claim(worker, 1)).lanes

@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/runtime/clock.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import { contextWith } from '../sqlite-harness.ts'
 
-// A process of its own that opens a file, says so, and does as it is told until it is killed or its input ends.
+// A process of its own that opens a file, says so, and carries out commands until it is killed or its input ends.
 //   node publisher.ts PATH owner|guest
 const [path = '', role = ''] = process.argv.slice(2)
 const store = await openSqliteStore(contextWith(systemClock), { path, role: role === 'owner' ? 'owner' : 'guest' })

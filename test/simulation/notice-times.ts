@@ -1,8 +1,8 @@
 import type { Notice } from '../../src/domain/notice.ts'
 import type { Store } from '../../src/store/store.ts'
 
-/** Between which moments a worker decided to tell something. */
-export interface Told {
+/** Between which moments a worker decided to send a notice. */
+export interface NoticeTime {
   readonly notBefore: number
   readonly notAfter: number
   /** Whether the store has it. */
@@ -13,10 +13,15 @@ export interface Told {
 const delayMs = 16
 
 /**
- * The store as a worker sees it, noting when it first hands on each notice. What it hands on it decided after the call
- * before, and, if that had ended well and nobody stood still, a moment ago.
+ * The store as a worker sees it, noting when it first hands on each notice. It decided on a notice after the call
+ * before, and, if that had ended well and no process stood still, a moment ago.
  */
-export function timesOf(store: Store, now: () => number, stalled: () => boolean, told: Map<Notice, Told>): Store {
+export function timesOf(
+  store: Store,
+  now: () => number,
+  stalled: () => boolean,
+  times: Map<Notice, NoticeTime>,
+): Store {
   let calledAt = 0
   let endedAt = Number.NEGATIVE_INFINITY
   const settle: Store['settle'] = async (...args) => {
@@ -24,7 +29,7 @@ export function timesOf(store: Store, now: () => number, stalled: () => boolean,
     const isPrompt = !stalled() && at - endedAt > delayMs
     const notBefore = isPrompt ? Math.max(calledAt, at - delayMs) : calledAt
     for (const notice of args[2].notices ?? []) {
-      if (!told.has(notice)) told.set(notice, { notBefore, notAfter: at, recorded: false })
+      if (!times.has(notice)) times.set(notice, { notBefore, notAfter: at, recorded: false })
     }
     calledAt = at
     endedAt = Number.POSITIVE_INFINITY
