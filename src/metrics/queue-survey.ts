@@ -103,9 +103,9 @@ export class QueueSurvey {
   }
 }
 
-/** The shortest pause between two steps; a slow step is followed by one that keeps a round to a tenth of the time. */
+/** The shortest pause between two steps; a slow step is followed by one that keeps a round to a twelfth of the time. */
 const stepPauseMs = 5
-const stepShare = 10
+const stepShare = 12
 /** A long round is followed by a wait that keeps the steps of all rounds to a fiftieth of the time. */
 const roundShare = 50
 

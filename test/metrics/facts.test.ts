@@ -170,9 +170,9 @@ describe('the count of the queues', () => {
     assert.deepEqual(await pagesOf(0), [0, 5, 10, 5010])
   })
 
-  test('of a slow store takes a tenth of its time while it counts, and a fiftieth in the long run', async () => {
+  test('of a slow store takes a twelfth of its time while it counts, and a fiftieth in the long run', async () => {
     const [, second, third, again] = await pagesOf(100)
-    assert.deepEqual([second, third], [1000, 2000])
-    assert.equal(again, 2100 + 50 * 200)
+    assert.deepEqual([second, third], [1200, 2400])
+    assert.equal(again, 2500 + 50 * 200)
   })
 })
