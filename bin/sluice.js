@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --min-semi-space-size=16 --max-semi-space-size=16 --heap-growing-percent=100
+#!/usr/bin/env -S node --min-semi-space-size=12 --max-semi-space-size=12 --heap-growing-percent=100
 import { existsSync } from 'node:fs'
 import { nodeProblem } from './node-version.js'
 

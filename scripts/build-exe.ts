@@ -18,7 +18,7 @@ const source = join(root, 'src')
 /** Scripts that run in threads: each is a bundle of its own among the assets. */
 const threads = ['store/sqlite/checkpoint-thread.js', 'operations/yaml-thread.ts']
 /** The flags of bin/sluice.js. */
-const execArgv = ['--min-semi-space-size=16', '--max-semi-space-size=16', '--heap-growing-percent=100']
+const execArgv = ['--min-semi-space-size=12', '--max-semi-space-size=12', '--heap-growing-percent=100']
 
 /** Why no executable can be built here; undefined when it can. */
 export function exeProblem(): string | undefined {

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --min-semi-space-size=16 --max-semi-space-size=16 --heap-growing-percent=100
+#!/usr/bin/env -S node --min-semi-space-size=12 --max-semi-space-size=12 --heap-growing-percent=100
 import type { World } from './cli/command.ts'
 import { runProgram } from './cli/program.ts'
 import { CommandError, exitCode } from './cli/terminal.ts'
