@@ -1,5 +1,6 @@
 import type { EpochMs } from './clock.ts'
 import type { Endpoint, LimitSource } from './endpoint.ts'
+import type { Flow } from './flow.ts'
 import { Health } from './health.ts'
 import { count, moment, perSecond, span } from './phrases.ts'
 import { slotLimits } from './slot-use.ts'
@@ -93,6 +94,7 @@ interface FrontDelivery {
 export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'> & {
   /** Absent for a caller that does not know it. */
   readonly auth?: { readonly kind: string } | null
+  readonly flow?: Partial<Pick<Flow, 'circuitOrder'>>
 }
 
 /** Blockers that only an operator ends. Until then, the blockers behind them do not matter. */
@@ -159,11 +161,20 @@ export function byDecisiveness(blockers: readonly Blocker[]): Blocker[] {
 /** The blockers of a whole lane, unsorted. */
 export function laneBlockers(endpoint: Stoppable, lane: LaneStatus): Blocker[] {
   const { live } = lane
+  const found = live === null ? storedBlockers(lane) : ownerBlockers(live, lane)
   return [
     ...stopped(endpoint),
     ...unserved(lane),
-    ...(live === null ? storedBlockers(lane) : ownerBlockers(live, lane)).map((each) => orTokenless(each, endpoint)),
+    ...found.map((each) => orTokenless(each, endpoint)),
+    ...(found.includes(openedByHand) ? [] : commandedOpen(endpoint, lane)),
   ]
+}
+
+/** An operator's command to open the circuit blocks the lane also before a worker has carried it out. */
+function commandedOpen({ flow }: Stoppable, { health = null, healthAgeMs = 0, now }: LaneStatus): Blocker[] {
+  const command = flow?.circuitOrder
+  if (command == null || command.action !== 'open') return []
+  return command.n > new Health(health, healthAgeMs, now).command ? [openedByHand] : []
 }
 
 /** No worker may own the lane. */

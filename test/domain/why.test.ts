@@ -32,6 +32,9 @@ const facts: WhyFacts = {
 }
 const free: LaneStatus = { ...facts.lane, owner: null, dueAt: now + 5, rateFrom: 'endpoint' }
 const disabled = { ...facts.endpoint, disabled: true, disabledReason: 'operator' } as const
+/** No worker has carried the command out yet. */
+const opened = { ...facts.endpoint, flow: { circuitOrder: { n: 1, action: 'open' } } } as const
+const closed = { ...facts.endpoint, flow: { circuitOrder: { n: 2, action: 'close' } } } as const
 const timed = { class: 1, dueAt: later, attempts: 2, ahead: 3 }
 const behind = { class: 0, dueAt: now, attempts: 0, ahead: 30 }
 
@@ -54,6 +57,9 @@ const cases: [reason: string, nextAt: number | null, change: Partial<WhyFacts>][
   ['disabled', null, { endpoint: disabled, queued: timed, lane: { ...free, workersAlive: 0 } }],
   ['disabled', null, { endpoint: { ...disabled, paused: true } }],
   ['paused', null, { endpoint: { ...facts.endpoint, paused: true }, lane: { ...free, holdUntil: later } }],
+  ['opened_by_hand', null, { endpoint: opened, lane: free }],
+  ['opened_by_hand', null, { endpoint: opened, lane: live({}) }],
+  ['sending', null, { endpoint: closed, lane: live({}) }],
   ['no_worker', null, { lane: { ...free, workersAlive: 0, holdUntil: later } }],
   ['no_worker_in_region', null, { lane: { ...free, workersServing: 0, holdUntil: later } }],
   [
