@@ -36,6 +36,13 @@ function end(depths: Depths, app: number, endpoint: number): void {
 }
 
 describe('admission', () => {
+  test('a refusal costs no stack trace, and other errors keep theirs', () => {
+    const { admission } = world({ server: 0 })
+    const refusal = refusalOf(() => admission.admit([to(1, 1)], 0))
+    assert.equal(refusal.stack, `AppError: ${refusal.message}`)
+    assert.match(String(new AppError('not_found', 'There is none.').stack), /admission\.test/)
+  })
+
   test('each limit refuses what would go beyond it, whole, and counts nothing of it', () => {
     for (const limits of [{ perEndpoint: 2 }, { perApplication: 2 }, { server: 2 }]) {
       const { admission, depths } = world(limits)
