@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { firstKeyAt } from '../../domain/ids.ts'
-import { locks } from '../sql/statement.ts'
+import { locks } from '../sql/dialect.ts'
 import type { StoreContext } from '../store.ts'
 import { sqlNow } from './database.ts'
 import { postgresStatement, type Run, type Sessions } from './sessions.ts'

@@ -17,7 +17,7 @@ import type { Database } from './database.ts'
 import { integers, postgresStatement, type Run, type Sessions, texts } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
-const readClock = statement<{ now: number }>('now', 'select :now as now')
+const readClock = statement<{ now: number }>('now')`select :now as now`
 
 /** Postgres as methods that are written once see it. */
 export function postgresPort(database: Database): Port {

@@ -12,37 +12,31 @@ import {
 } from '../auditing.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
+import { deleteFound, lock } from './dialect.ts'
 import { readPage } from './named-rows.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
-import { columnsOf, inBothOrders, statement, valuesOf } from './statement.ts'
+import { beyond, columnsOf, direction, inBothOrders, statement, valuesOf } from './statement.ts'
 
 const columns = 'n, id, at, actor, ip, action, app, target, before, after, hash'
 
 // Rows are appended one after the other, over all processes: each needs the hash of the one before it. The next statement
 // sees the row that was committed while this one waited. It is the last lock that a transaction takes, so that no two
 // transactions wait for each other.
-const lockAudit = statement('lock-audit', ({ lock }) => lock('audit'))
-const selectLast = statement<{ now: number; n: number | null; hash: string | null }>(
-  'last-audit',
-  `select :now as now, last.n, last.hash
-     from (select 1 as one) as always left join (select n, hash from audit order by n desc limit 1) as last on true`,
-)
-const insertAudit = statement(
-  'insert-audit',
-  `insert into audit (${columns})
-   values (:n, :id, :at, :actor, :ip, :action, :app, :target, :before, :after, :hash)`,
-)
+const lockAudit = statement('lock-audit')`${lock('audit')}`
+const selectLast = statement<{ now: number; n: number | null; hash: string | null }>('last-audit')`
+  select :now as now, last.n, last.hash
+    from (select 1 as one) as always left join (select n, hash from audit order by n desc limit 1) as last on true`
+const insertAudit = statement('insert-audit')`
+  insert into audit (${columns})
+  values (:n, :id, :at, :actor, :ip, :action, :app, :target, :before, :after, :hash)`
 // A range of the primary key in its order; the filters are checked row by row.
-const selectAudit = inBothOrders<AuditRow>(
-  'audit',
-  (beyond, direction) => `
-    select ${columns} from audit
-     where n ${beyond} :after
-       and (cast(:actor as text) is null or actor = :actor) and (cast(:action as text) is null or action = :action)
-       and (cast(:app as text) is null or app = :app)
-       and (cast(:since as bigint) is null or at > :since) and (cast(:until as bigint) is null or at < :until)
-     order by n ${direction} limit :limit`,
-)
+const selectAudit = inBothOrders<AuditRow>('audit')`
+  select ${columns} from audit
+   where n ${beyond} :after
+     and (cast(:actor as text) is null or actor = :actor) and (cast(:action as text) is null or action = :action)
+     and (cast(:app as text) is null or app = :app)
+     and (cast(:since as bigint) is null or at > :since) and (cast(:until as bigint) is null or at < :until)
+   order by n ${direction} limit :limit`
 
 const checkpointFields = {
   fromN: 'from_n',
@@ -55,25 +49,19 @@ const checkpointFields = {
   signature: 'signature',
 }
 // One row for each trim that an operator asked for.
-const selectCheckpoints = statement<SignedTrim>(
-  'audit-checkpoints',
-  `select ${columnsOf<SignedTrim>(checkpointFields)} from audit_checkpoint where from_n > 0 order by from_n`,
-  { json: ['signature'] },
-)
+const selectCheckpoints = statement<SignedTrim>('audit-checkpoints', { json: ['signature'] })`
+  select ${columnsOf<SignedTrim>(checkpointFields)} from audit_checkpoint where from_n > 0 order by from_n`
 // Trims follow one another, so the newest one ends last: the primary key finds it.
 const newestTrim = '(select to_n from audit_checkpoint where from_n > 0 order by from_n desc limit 1)'
-const insertCheckpoint = statement(
-  'insert-audit-checkpoint',
-  `insert into audit_checkpoint (${Object.values(checkpointFields).join(', ')})
-   select :from_n, :to_n, :previous, :hash, :first_at, :last_at, :at, :signature
-    where cast(:from_n as bigint) = coalesce(${newestTrim}, 0) + 1
-      and exists (select 1 from audit where n > cast(:to_n as bigint))
-   on conflict do nothing returning from_n`,
-)
+const insertCheckpoint = statement('insert-audit-checkpoint')`
+  insert into audit_checkpoint (${Object.values(checkpointFields).join(', ')})
+  select :from_n, :to_n, :previous, :hash, :first_at, :last_at, :at, :signature
+   where cast(:from_n as bigint) = coalesce(${newestTrim}, 0) + 1
+     and exists (select 1 from audit where n > cast(:to_n as bigint))
+  on conflict do nothing returning from_n`
 // A range of the primary key from its low end.
-const deleteTrimmed = statement('delete-trimmed-audit', ({ deleteFound }) =>
-  deleteFound('audit', 'n', `where n <= ${newestTrim} order by n limit :limit`),
-)
+const deleteTrimmed = statement('delete-trimmed-audit')`
+  ${deleteFound('audit', 'n', `where n <= ${newestTrim} order by n limit :limit`)}`
 
 /** The audit log. */
 export function auditing(port: Port): Methods<Auditing> {
@@ -114,16 +102,11 @@ interface KeyRow extends SigningKey {
 }
 
 const keyColumns = 'id, public_key as "publicKey", secret, created_at as "createdAt"'
-const selectKeys = statement<KeyRow>(
-  'signing-keys',
-  `select ${keyColumns} from signing_key order by created_at desc, id`,
-)
-const lockSigning = statement('lock-signing', ({ lock }) => lock('signing'))
-const insertKey = statement(
-  'insert-signing-key',
-  `insert into signing_key (id, public_key, secret, created_at)
-   select :id, :public_key, :secret, :now where not exists (select 1 from signing_key)`,
-)
+const selectKeys = statement<KeyRow>('signing-keys')`select ${keyColumns} from signing_key order by created_at desc, id`
+const lockSigning = statement('lock-signing')`${lock('signing')}`
+const insertKey = statement('insert-signing-key')`
+  insert into signing_key (id, public_key, secret, created_at)
+  select :id, :public_key, :secret, :now where not exists (select 1 from signing_key)`
 
 /** DER of a PKCS #8 ed25519 private key, up to where its 32-byte seed follows. */
 const privateKeyPrefix = Buffer.from('302e020100300506032b657004220420', 'hex')

@@ -1,6 +1,7 @@
 import { defaultRegion } from '../../domain/region.ts'
 import type { DeadFiling, FilePosition, UnfiledLetter, UnfiledSummary } from '../dead-letters.ts'
 import { type DeliveryKey, expungedResponse } from '../messages.ts'
+import { among, bytes } from './dialect.ts'
 import { deadColumns, deadSummaryColumns } from './message-rows.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -18,53 +19,34 @@ export function keepForFile(letters: string): string {
       from ${letters} and exists (select 1 from dead_file where id = '${anyFile}')`
 }
 
-const beginFiling = statement(
-  'begin-dead-filing',
-  `insert into dead_file (id, part, bytes, reserved) values ('${anyFile}', 0, 0, 0) on conflict do nothing returning id`,
-)
-const endFiling = statement('end-dead-filing', "delete from dead_file where id >= '' returning id")
+const beginFiling = statement('begin-dead-filing')`
+  insert into dead_file (id, part, bytes, reserved) values ('${anyFile}', 0, 0, 0) on conflict do nothing returning id`
+const endFiling = statement('end-dead-filing')`delete from dead_file where id >= '' returning id`
 // All that waits is forgotten, once, by an operator's order.
-const forgetUnfiled = statement('forget-unfiled', 'delete from unfiled where key > 0 returning key')
-const addFile = statement(
-  'add-dead-file',
-  'insert into dead_file (id, part, bytes, reserved) values (:id, :part, 0, 0)',
-)
-const selectFile = statement<FilePosition>('dead-file', 'select part, bytes, reserved from dead_file where id = :id')
-const moveFile = statement(
-  'move-dead-file',
-  `update dead_file set part = :to_part, bytes = :to_bytes, reserved = :to_reserved
-    where id = :id and part = :part and bytes = :bytes and reserved = :reserved
-   returning id`,
-)
-const listUnfiled = statement<UnfiledSummary>(
-  'unfiled',
-  `select key, ${deadSummaryColumns} from unfiled as dead where key > 0 order by key limit :limit`,
-)
+const forgetUnfiled = statement('forget-unfiled')`delete from unfiled where key > 0 returning key`
+const addFile = statement('add-dead-file')`insert into dead_file (id, part, bytes, reserved) values (:id, :part, 0, 0)`
+const selectFile = statement<FilePosition>('dead-file')`select part, bytes, reserved from dead_file where id = :id`
+const moveFile = statement('move-dead-file')`
+  update dead_file set part = :to_part, bytes = :to_bytes, reserved = :to_reserved
+   where id = :id and part = :part and bytes = :bytes and reserved = :reserved
+  returning id`
+const listUnfiled = statement<UnfiledSummary>('unfiled')`
+  select key, ${deadSummaryColumns} from unfiled as dead where key > 0 order by key limit :limit`
 // Leans on unfiled_region.
-const listUnfiledOf = statement<UnfiledSummary>(
-  'unfiled-of-region',
-  `select key, ${deadSummaryColumns} from unfiled as dead where region = :region order by key limit :limit`,
-)
-const loadUnfiled = statement<UnfiledLetter>(
-  'some-unfiled',
-  ({ among }) =>
-    `select key, ${deadColumns} from unfiled as dead where ${among('key', ':keys', 'bigint')} order by key`,
-)
-const deleteFiled = statement(
-  'delete-filed',
-  ({ among }) => `delete from unfiled where ${among('key', ':keys', 'bigint')} returning key`,
-)
+const listUnfiledOf = statement<UnfiledSummary>('unfiled-of-region')`
+  select key, ${deadSummaryColumns} from unfiled as dead where region = :region order by key limit :limit`
+const loadUnfiled = statement<UnfiledLetter>('some-unfiled')`
+  select key, ${deadColumns} from unfiled as dead where ${among('key', ':keys')} order by key`
+const deleteFiled = statement('delete-filed')`
+  delete from unfiled where ${among('key', ':keys')} returning key`
 
 const copyWithout = (name: string, error: 'error' | 'null') =>
-  statement<DeliveryKey>(
-    name,
-    ({ among, bytes }) => `
-      insert into unfiled (${letterColumns}, region)
-      select endpoint, message, app, reason, attempts, died_at, since, status, code, ${error},
-             case when response is not null then ${bytes(':response')} end, region
-        from unfiled where ${among('key', ':keys', 'bigint')} order by key
-      returning endpoint, message`,
-  )
+  statement<DeliveryKey>(name)`
+    insert into unfiled (${letterColumns}, region)
+    select endpoint, message, app, reason, attempts, died_at, since, status, code, ${error},
+           case when response is not null then ${bytes(':response')} end, region
+      from unfiled where ${among('key', ':keys')} order by key
+    returning endpoint, message`
 const copies = { answer: copyWithout('erase-unfiled', 'null'), response: copyWithout('expunge-unfiled', 'error') }
 
 /**

@@ -9,6 +9,7 @@ import type {
   MessageSummary,
 } from '../../domain/delivery.ts'
 import { blockedUntil, type PendingRow, skipMark, skipped } from '../delivering.ts'
+import { among } from './dialect.ts'
 import { columnsOf, type Shape, type Statement, statement } from './statement.ts'
 
 const summaryFields = {
@@ -99,10 +100,8 @@ export const messageTables = ['attempt', 'variant', 'coalesced', 'subject', 'pay
 export const deleteOf = Object.fromEntries(
   ([...messageTables, 'fan_out'] as const).map((table) => [
     table,
-    statement(
-      `delete-${table}-of`,
-      ({ among }) => `delete from ${table} where ${among('message', ':messages', 'bigint')} and ${inSpan('message')}`,
-    ),
+    statement(`delete-${table}-of`)`
+      delete from ${table} where ${among('message', ':messages')} and ${inSpan('message')}`,
   ]),
 ) as Readonly<Record<(typeof messageTables)[number] | 'fan_out', Statement>>
 

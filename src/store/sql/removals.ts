@@ -1,74 +1,56 @@
 import { endpointsPerRemoval, rowsPerRemoval } from '../maintenance.ts'
 import type { Store } from '../store.ts'
 import { bumpVersion } from './applications.ts'
+import { among, deleteFound, forUpdateSkipLocked, greatest, rowsOf } from './dialect.ts'
 import { removeHistory } from './history.ts'
 import { writeChangeNotices } from './notices.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { deleteSourcesOf } from './sources.ts'
 import { statement } from './statement.ts'
 
-const deleteApplicationRow = statement(
-  'delete-application',
-  ({ greatest }) => `
-    update application set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at')}, version = version + 1
-     where key = :app and key > 0 and deleted_at is null
-    returning key`,
-)
+const deleteApplicationRow = statement('delete-application')`
+  update application set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at')}, version = version + 1
+   where key = :app and key > 0 and deleted_at is null
+  returning key`
 // Schedules go at once: a schedule that is due would publish into a deleted application. There are a thousand at most.
-const deletesOfApp = ['schedule', 'region', 'portal_look', 'subject_key'].map((table) =>
-  statement(`delete-${table}-of-app`, `delete from ${table} where app = :app`),
+const deletesOfApp = ['schedule', 'region', 'portal_look', 'subject_key'].map(
+  (table) => statement(`delete-${table}-of-app`)`delete from ${table} where app = :app`,
 )
-const selectEndpoint = statement(
-  'endpoint-exists',
-  'select key from endpoint where key = :endpoint and app = :app and deleted_at is null',
-)
+const selectEndpoint = statement('endpoint-exists')`
+  select key from endpoint where key = :endpoint and app = :app and deleted_at is null`
 // Leans on endpoint_app.
-const selectEndpoints = statement<{ key: number }>(
-  'endpoints-to-remove',
-  'select key from endpoint where app = :app and key > :reached and deleted_at is null order by key limit :limit',
-)
+const selectEndpoints = statement<{ key: number }>('endpoints-to-remove')`
+  select key from endpoint where app = :app and key > :reached and deleted_at is null order by key limit :limit`
 // Also disabled, so that an owner that still reads the row by its lane sends nothing. The secrets go at once.
-const deleteEndpointRows = statement<{ key: number }>(
-  'delete-endpoints',
-  ({ among, greatest }) => `
-    update endpoint set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at + 1')}, disabled = true,
-           disabled_reason = 'operator', secrets = '[]', headers = '{}',
-           auth = null, client_certificate = null, certificate_expires_at = null
-     where ${among('key', ':endpoints', 'bigint')} and deleted_at is null
-    returning key`,
-)
-const stopLanes = statement(
-  'stop-removed-lanes',
-  ({ among }) => `update lane set stopped = true, due_at = null where ${among('endpoint', ':endpoints', 'bigint')}`,
-)
+const deleteEndpointRows = statement<{ key: number }>('delete-endpoints')`
+  update endpoint set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at + 1')}, disabled = true,
+         disabled_reason = 'operator', secrets = '[]', headers = '{}',
+         auth = null, client_certificate = null, certificate_expires_at = null
+   where ${among('key', ':endpoints')} and deleted_at is null
+  returning key`
+const stopLanes = statement('stop-removed-lanes')`
+  update lane set stopped = true, due_at = null where ${among('endpoint', ':endpoints')}`
 
-const insertRemovals = statement(
-  'insert-removals',
-  ({ rowsOf }) => `
-    insert into removal (key, kind, since, due_at)
-    select key, :kind, :now, :now from ${rowsOf(':removed', 'removed', { key: 'bigint' })}`,
-)
+const insertRemovals = statement('insert-removals')`
+  insert into removal (key, kind, since, due_at)
+  select key, :kind, :now, :now from ${rowsOf(':removed', 'removed', { key: 'bigint' })}`
 // Leans on removal_due.
-const lockDueRemoval = statement<RemovalRow>(
-  'due-removal',
-  ({ forUpdateSkipLocked }) => `
-    select key, kind, reached, since, :now as now from removal
-     where due_at <= :now order by due_at limit 1 ${forUpdateSkipLocked}`,
-)
-const moveRemoval = statement('move-removal', 'update removal set reached = :reached where key = :key')
-const postponeRemoval = statement('postpone-removal', 'update removal set due_at = :due_at where key = :key')
-const deleteRemoval = statement('delete-removal', 'delete from removal where key = :key')
+const lockDueRemoval = statement<RemovalRow>('due-removal')`
+  select key, kind, reached, since, :now as now from removal
+   where due_at <= :now order by due_at limit 1 ${forUpdateSkipLocked}`
+const moveRemoval = statement('move-removal')`update removal set reached = :reached where key = :key`
+const postponeRemoval = statement('postpone-removal')`update removal set due_at = :due_at where key = :key`
+const deleteRemoval = statement('delete-removal')`delete from removal where key = :key`
 
 // A range of pending's primary key. A row that a settle has locked is waited for: passed over, it would be left behind.
-const cancelPending = statement('cancel-pending', ({ deleteFound }) =>
-  deleteFound(
+const cancelPending = statement('cancel-pending')`
+  ${deleteFound(
     'pending',
     'endpoint, class, due_at, message',
     'where endpoint = :endpoint order by class, due_at, message limit :limit',
-  ),
-)
-const deleteLane = statement('delete-lane', 'delete from lane where endpoint = :endpoint and owner is null')
-const selectLane = statement('lane-exists', 'select 1 from lane where endpoint = :endpoint')
+  )}`
+const deleteLane = statement('delete-lane')`delete from lane where endpoint = :endpoint and owner is null`
+const selectLane = statement('lane-exists')`select 1 from lane where endpoint = :endpoint`
 
 /**
  * Where transactions run side by side, a publish that read its application before the deletion may commit its rows behind

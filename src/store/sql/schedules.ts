@@ -19,6 +19,7 @@ import {
 import type { StoreContext } from '../store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { lockForOneMore } from './applications.ts'
+import { among } from './dialect.ts'
 import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { columnsOf, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
@@ -55,39 +56,26 @@ const shape: Shape<ScheduleRow> = {
 
 const table = namedTable<ScheduleRow>('schedule', columns, [...Object.values(settable), 'due_at'], shape)
 // Both lean on schedule_due.
-const selectDue = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
-  'due-schedules',
-  `select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
-     from schedule where due_at <= :at order by due_at limit :limit`,
-  shape,
-)
-const selectDueOf = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
-  'due-schedules-of-regions',
-  ({ among }) => `
-    select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
-      from schedule where due_at <= :at and ${among(
-        `coalesce((select settings ->> 'region' from application where application.key = schedule.app limit 1),
-                  '${defaultRegion}')`,
-        ':regions',
-        'text',
-      )}
-     order by due_at limit :limit`,
-  shape,
-)
-const selectLate = statement<LateSchedule>(
-  'late-schedules',
-  `select id, uid, app, next_at as "nextAt", failures from schedule where due_at <= :at order by due_at limit :limit`,
-)
-const selectNext = statement<{ now: EpochMs; next: EpochMs | null }>(
-  'next-schedule',
-  'select :now as now, (select due_at from schedule where due_at > :now order by due_at limit 1) as next',
-)
-const advanceRow = statement(
-  'advance-schedule',
-  `update schedule set reached_at = :reached_at, next_at = :next_at, due_at = :due_at, failures = :failures, runs = :runs,
-          revision = revision + 1
-    where key = :key`,
-)
+const selectDue = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>('due-schedules', shape)`
+  select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
+    from schedule where due_at <= :at order by due_at limit :limit`
+const selectDueOf = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>('due-schedules-of-regions', shape)`
+  select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
+    from schedule where due_at <= :at and ${among(
+      `coalesce((select settings ->> 'region' from application where application.key = schedule.app limit 1),
+                '${defaultRegion}')`,
+      ':regions',
+      'text',
+    )}
+   order by due_at limit :limit`
+const selectLate = statement<LateSchedule>('late-schedules')`
+  select id, uid, app, next_at as "nextAt", failures from schedule where due_at <= :at order by due_at limit :limit`
+const selectNext = statement<{ now: EpochMs; next: EpochMs | null }>('next-schedule')`
+  select :now as now, (select due_at from schedule where due_at > :now order by due_at limit 1) as next`
+const advanceRow = statement('advance-schedule')`
+  update schedule set reached_at = :reached_at, next_at = :next_at, due_at = :due_at, failures = :failures, runs = :runs,
+         revision = revision + 1
+   where key = :key`
 
 /**
  * Publishes a message, and runs `along` in the transaction that stores it; an error that `along` throws undoes both.

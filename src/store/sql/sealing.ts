@@ -2,6 +2,7 @@ import { type SealedField, sealedFields } from '../../domain/endpoint.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
 import { regionPlace } from './applications.ts'
 import { signingKeyPlace } from './auditing.ts'
+import { forUpdate } from './dialect.ts'
 import { sealedColumns } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
 import { scheduleHeadersPlace } from './schedules.ts'
@@ -9,12 +10,10 @@ import { type SealedSourceField, sealedSourceFields, sourcePlace } from './sourc
 import { assignments, parameters, statement, type Value, type Values } from './statement.ts'
 import { subjectKeyPlace } from './subjects.ts'
 
-const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
-const insertSealingKey = statement(
-  'insert-sealing-key',
-  'insert into sealing_key (id, proof) values (:id, :proof) on conflict (id) do nothing',
-)
-const deleteSealingKey = statement('delete-sealing-key', 'delete from sealing_key where id = :id')
+const selectSealingKeys = statement<SealingKey>('sealing-keys')`select id, proof from sealing_key order by id`
+const insertSealingKey = statement('insert-sealing-key')`
+  insert into sealing_key (id, proof) values (:id, :proof) on conflict (id) do nothing`
+const deleteSealingKey = statement('delete-sealing-key')`delete from sealing_key where id = :id`
 
 /** The columns by which tables know their rows, and sealed records by the names of their columns. */
 type SealedRow = Readonly<Record<'key' | 'app', number> & Record<'id' | 'name', string> & Record<string, unknown>>
@@ -74,17 +73,11 @@ function withStatements(table: SealedTable) {
   return {
     ...table,
     // Locks the rows, so that a change made meanwhile is not undone.
-    select: statement<SealedRow>(
-      `sealed-${name}`,
-      ({ forUpdate }) => `
-        select ${[...named, ...columns].join(', ')} from ${name}
-         where (${key.join(', ')}) > (${parameters(key)}) order by ${key.join(', ')} limit :limit ${forUpdate}`,
-      isJson ? { sealed: columns } : {},
-    ),
-    update: statement(
-      `reseal-${name}`,
-      `update ${name} set ${assignments(columns)} where (${key.join(', ')}) = (${parameters(key)})`,
-    ),
+    select: statement<SealedRow>(`sealed-${name}`, isJson ? { sealed: columns } : {})`
+      select ${[...named, ...columns].join(', ')} from ${name}
+       where (${key.join(', ')}) > (${parameters(key)}) order by ${key.join(', ')} limit :limit ${forUpdate}`,
+    update: statement(`reseal-${name}`)`
+      update ${name} set ${assignments(columns)} where (${key.join(', ')}) = (${parameters(key)})`,
   }
 }
 

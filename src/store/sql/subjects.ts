@@ -16,6 +16,7 @@ import {
   unindexedSubject,
 } from '../subjects.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged } from '../vault.ts'
+import { among, bytes, lengthOf, rowsOf } from './dialect.ts'
 import {
   deleteForms,
   type ErasableMessage,
@@ -35,40 +36,32 @@ import { statement } from './statement.ts'
 
 const selectIndexing = statement<{ pointers: string | null; secret: string | null; since: number | null }>(
   'subject-indexing',
-  `select coalesce(a.settings, '{}') ->> 'subjectPointers' as pointers, k.secret, k.since
-     from application as a left join subject_key as k on k.app = a.key
-    where a.key = :app and a.deleted_at is null`,
-)
-const upsertKey = statement(
-  'set-subject-key',
-  `insert into subject_key (app, secret, since) values (:app, :secret, :now)
-   on conflict (app) do update set since = excluded.since`,
-)
+)`
+  select coalesce(a.settings, '{}') ->> 'subjectPointers' as pointers, k.secret, k.since
+    from application as a left join subject_key as k on k.app = a.key
+   where a.key = :app and a.deleted_at is null`
+const upsertKey = statement('set-subject-key')`
+  insert into subject_key (app, secret, since) values (:app, :secret, :now)
+  on conflict (app) do update set since = excluded.since`
 // Two ranges of the primary key.
 const ofHash = (hash: string) => `
   select message from subject
    where app = :app and hash = ${hash} and message > :after and message < :until order by message limit :limit`
-const selectMessages = statement<SubjectMessage>(
-  'subject-messages',
-  `select message, max(indexed) = 1 as indexed
-     from (select message, 1 as indexed from (${ofHash(':hash')}) as named
-           union all
-           select message, 0 as indexed from (${ofHash(`'${unindexedSubject}'`)}) as unread) as found
-    group by message order by message limit :limit`,
-  { flags: ['indexed'] },
-)
+const selectMessages = statement<SubjectMessage>('subject-messages', { flags: ['indexed'] })`
+  select message, max(indexed) = 1 as indexed
+    from (select message, 1 as indexed from (${ofHash(':hash')}) as named
+          union all
+          select message, 0 as indexed from (${ofHash(`'${unindexedSubject}'`)}) as unread) as found
+   group by message order by message limit :limit`
 
 // Neither database reads a body or an answer to tell its length.
 const ofMessage = (table: string) =>
   `from ${table} where ${table}.message = message.key and ${inSpan(`${table}.message`)}`
-const weighAll = statement<MessageWeight>(
-  'weigh-messages',
-  ({ among, lengthOf }) => `
-    select key as message, ${lengthOf('endpoints')} as endpoints, (select count(*) ${ofMessage('attempt')}) as attempts,
-           cast(length(body) + coalesce((select sum(length(body)) ${ofMessage('variant')}), 0) as bigint) as "bodyBytes",
-           cast(coalesce((select sum(${answerBytes}) ${ofMessage('attempt')}), 0) as bigint) as "answerBytes"
-      from message where ${among('key', ':messages', 'bigint')} and ${inSpan('key')} order by key`,
-)
+const weighAll = statement<MessageWeight>('weigh-messages')`
+  select key as message, ${lengthOf('endpoints')} as endpoints, (select count(*) ${ofMessage('attempt')}) as attempts,
+         cast(length(body) + coalesce((select sum(length(body)) ${ofMessage('variant')}), 0) as bigint) as "bodyBytes",
+         cast(coalesce((select sum(${answerBytes}) ${ofMessage('attempt')}), 0) as bigint) as "answerBytes"
+    from message where ${among('key', ':messages')} and ${inSpan('key')} order by key`
 
 const secretLength = 43
 
@@ -137,42 +130,28 @@ export function subjectKeyPlace(app: number): SealedPlace {
 /** The columns beside the body in which a producer may have named the person. */
 const otherColumns = `${producerColumns}, event_id = null`
 const eraseMessages = erasingBodies('erase-subject-messages', `${otherColumns}, erase_reason = 'subject'`)
-const rewriteMessage = statement(
-  'rewrite-subject-message',
-  ({ bytes }) => `update message set body = ${bytes(':body')}, ${otherColumns} where key = :message`,
-)
-const selectRewritten = statement(
-  'find-rewritten',
-  ({ bytes }) => `select key from message where key = :message and body = ${bytes(':body')}`,
-)
-const rewriteVariant = statement(
-  'rewrite-variant',
-  ({ bytes }) => `
-    update variant set body = ${bytes(':body')}, signature = cast(:signature as text)
-     where message = :message and n = :n`,
-)
-const deleteOtherVariants = statement(
-  'delete-other-variants',
-  ({ among }) => `delete from variant where message = :message and not (${among('n', ':kept', 'integer')})`,
-)
-const deleteEventIds = statement(
-  'delete-subject-event-ids',
-  ({ among }) => `
-    delete from event_id
-     where app = :app and ${among('event_id', ':event_ids', 'text')} and ${among('message', ':messages', 'bigint')}`,
-)
-const insertSubjects = statement(
-  'index-subjects-again',
-  ({ rowsOf }) => `
-    insert into subject (app, hash, message)
-    select :app, cast(:hash as text), found.message from ${rowsOf(':messages', 'found', { message: 'bigint' })} where true
-    on conflict do nothing`,
-)
+const rewriteMessage = statement('rewrite-subject-message')`
+  update message set body = ${bytes(':body')}, ${otherColumns} where key = :message`
+const selectRewritten = statement('find-rewritten')`
+  select key from message where key = :message and body = ${bytes(':body')}`
+const rewriteVariant = statement('rewrite-variant')`
+  update variant set body = ${bytes(':body')}, signature = cast(:signature as text)
+   where message = :message and n = :n`
+const deleteOtherVariants = statement('delete-other-variants')`
+  delete from variant where message = :message and not (${among('n', ':kept', 'integer')})`
+const deleteEventIds = statement('delete-subject-event-ids')`
+  delete from event_id
+   where app = :app and ${among('event_id', ':event_ids', 'text')} and ${among('message', ':messages')}`
+const insertSubjects = statement('index-subjects-again')`
+  insert into subject (app, hash, message)
+  select :app, cast(:hash as text), found.message from ${rowsOf(':messages', 'found', { message: 'bigint' })} where true
+  on conflict do nothing`
 // A letter that waits for no file was written to one, if this store ever had a file.
-const selectFiled = statement('any-dead-file', 'select 1 from dead_file where bytes > 0 limit 1')
-const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan from message where key = :message', {
+const selectFiled = statement('any-dead-file')`select 1 from dead_file where bytes > 0 limit 1`
+const selectPlan = statement<{ plan: Plan | null }>('subject-plan', {
   json: ['plan'],
-})
+})`
+  select plan from message where key = :message`
 
 /** A message of a step, and what becomes of it. */
 interface Case {
