@@ -146,53 +146,35 @@ export interface CertificateFacts {
   readonly expiresAt: EpochMs
 }
 
-/** From where on a figure is a finding. */
-export interface DoctorLimits {
-  /** A delivery that has been due for this long is behind. */
-  readonly behindMs: number
-  /** A lane without an owner, or a worker that stands still, is a finding from here on. */
-  readonly stuckMs: number
-  /** No process leads though a worker has been alive for this long. */
-  readonly leaderlessMs: number
-  /** A worker that died within this time is reported. */
-  readonly diedMs: number
-  readonly slowCommitMs: number
-  readonly clockMs: number
-  readonly diskBytes: number
-  readonly logBytes: number
-  /** The share of connections in use. */
-  readonly connectionShare: number
-  readonly idleTransactionMs: number
-  readonly longTransactionMs: number
-  readonly deadRows: number
-  readonly deadLetters: number
-  readonly scheduleMs: number
-  /** The share of the waiting limit in use. */
-  readonly waitingShare: number
-  /** The share of slots in use. */
-  readonly slotShare: number
-}
-
 const mib = 2 ** 20
 
-export const doctorLimits: DoctorLimits = {
+/** From where on a figure is a finding. */
+export const doctorLimits = {
+  /** A delivery that has been due for this long is behind. */
   behindMs: 60_000,
+  /** A lane without an owner, or a worker that stands still, is a finding from here on. */
   stuckMs: 30_000,
+  /** No process leads though a worker has been alive for this long. */
   leaderlessMs: 30_000,
+  /** A worker that died within this time is reported. */
   diedMs: 15 * 60_000,
   slowCommitMs: 500,
   clockMs: 2000,
   diskBytes: 1024 * mib,
   logBytes: 128 * mib,
+  /** The share of connections in use. */
   connectionShare: 0.9,
   idleTransactionMs: 60_000,
   longTransactionMs: 10 * 60_000,
   deadRows: 200_000,
   deadLetters: 10,
   scheduleMs: 60_000,
+  /** The share of the waiting limit in use. */
   waitingShare: 0.8,
+  /** The share of slots in use. */
   slotShare: 0.85,
 }
+export type DoctorLimits = Readonly<typeof doctorLimits>
 
 /** The condition of the database, as figures that operators and the rules of the doctor judge. */
 export interface StoreCondition {

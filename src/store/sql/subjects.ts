@@ -1,14 +1,11 @@
 import type { Application } from '../../domain/endpoint.ts'
-import type { MessageWeight } from '../../domain/erasure.ts'
+import { type Erased, type MessageWeight, nothingErased } from '../../domain/erasure.ts'
 import { isSame } from '../../domain/field.ts'
 import type { DeliveryKey } from '../messages.ts'
 import type { Plan } from '../plan.ts'
 import type { StoreContext } from '../store.ts'
 import {
-  type Erased,
-  type ErasedCounts,
   type Erasure,
-  nothingErased,
   type Rewritten,
   type SubjectMessage,
   type SubjectRules,
@@ -282,7 +279,7 @@ function summed(touched: readonly Case[], { attempts, dead }: ErasedAnswers, fil
   const isCounted = ({ message }: DeliveryKey) => !settled.has(message)
   const placesOf = (fate: Case['fate']) =>
     touched.reduce((sum, each) => sum + (each.fate === fate ? each.places.length : 0), 0)
-  const counts: ErasedCounts = {
+  const counts: Erased['counts'] = {
     ...nothingErased,
     messages: touched.filter(({ fate, isFirst, row }) => isFirst && fate === 'erased' && !row.expunged).length,
     rewritten: touched.filter(({ fate, isFirst }) => isFirst && fate === 'rewritten').length,
