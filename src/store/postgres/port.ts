@@ -127,7 +127,7 @@ function arrayOf(list: List): string {
 }
 
 // A transaction has an id of its own once it has changed something.
-const selectChanged = postgresStatement('has-changed', 'select pg_current_xact_id_if_assigned() is not null as changed')
+const selectChanged = postgresStatement('has-changed')`select pg_current_xact_id_if_assigned() is not null as changed`
 
 /** Commits the audit entry of a request with the first transaction that changes something for it. */
 export function trailing({ context, durable }: Database): Trailing {

@@ -10,70 +10,50 @@ import { integers, type PostgresStatement, postgresStatement, type Run, texts } 
 import { stateOf } from './trouble.ts'
 
 // The tables of days, the oldest first, and whether they are still attached.
-const selectDays = postgresStatement(
-  'days',
-  `
-    select relname as name, relispartition as attached
-      from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-     where nspname = current_schema() and relkind = 'r' and relname ~ '^[a-z]+_[0-9]{8}$'
-     order by right(relname, 8)`,
-)
+const selectDays = postgresStatement('days')`
+  select relname as name, relispartition as attached
+    from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+   where nspname = current_schema() and relkind = 'r' and relname ~ '^[a-z]+_[0-9]{8}$'
+   order by right(relname, 8)`
 /**
  * Whether a message of a range still waits, is being expanded, has a dead letter, or is to be written to the dead-letter
  * file. Most of these tables have no index by message, so they are read as a whole: once a day for a day, in the background.
  */
-const selectKept = postgresStatement(
-  'kept-of-day',
-  `
-    select exists (select from pending where message >= $1 and message < $2)
-        or exists (select from dead where message >= $1 and message < $2)
-        or exists (select from unfiled where message >= $1 and message < $2)
-        or exists (select from fan_out where message >= $1 and message < $2) as kept`,
-)
+const selectKept = postgresStatement('kept-of-day')`
+  select exists (select from pending where message >= $1 and message < $2)
+      or exists (select from dead where message >= $1 and message < $2)
+      or exists (select from unfiled where message >= $1 and message < $2)
+      or exists (select from fan_out where message >= $1 and message < $2) as kept`
 // For these two statements alone: reading all of a table by its index is slower than reading it.
 const readWhole: PostgresStatement = { name: '', text: `set local enable_seqscan = on` }
 const readLong: PostgresStatement = { name: '', text: `set local statement_timeout = '14s'` }
 const waitShortly: PostgresStatement = { name: '', text: `set local lock_timeout = '200ms'` }
-const deleteEventIds = postgresStatement(
-  'delete-event-ids',
-  `
-    delete from event_id where ctid = any (array (
-      select e.ctid from unnest($1::bigint[], $2::text[], $3::bigint[]) as old (app, event_id, message)
-       cross join lateral (
-               select ctid from event_id
-                where app = old.app and event_id = old.event_id and message = old.message limit 1
-             ) as e))`,
-)
+const deleteEventIds = postgresStatement('delete-event-ids')`
+  delete from event_id where ctid = any (array (
+    select e.ctid from unnest($1::bigint[], $2::text[], $3::bigint[]) as old (app, event_id, message)
+     cross join lateral (
+             select ctid from event_id
+              where app = old.app and event_id = old.event_id and message = old.message limit 1
+           ) as e))`
 // Messages in the default partition: they were stored while the partition of their day could not be made.
-const selectStrays = postgresStatement(
-  'stray-messages',
-  'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
-)
-const selectKeptOf = postgresStatement(
-  'kept-of',
-  `
-    select message from pending where message = any ($1::bigint[])
-    union select message from dead where message = any ($1::bigint[])
-    union select message from unfiled where message = any ($1::bigint[])
-    union select message from fan_out where message = any ($1::bigint[])`,
-)
+const selectStrays = postgresStatement('stray-messages')`
+  select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3`
+const selectKeptOf = postgresStatement('kept-of')`
+  select message from pending where message = any ($1::bigint[])
+  union select message from dead where message = any ($1::bigint[])
+  union select message from unfiled where message = any ($1::bigint[])
+  union select message from fan_out where message = any ($1::bigint[])`
 // Leans on message_app: one probe for each application.
-const selectHolders = postgresStatement(
-  'holders-of-day',
-  `
-    select app from unnest($1::bigint[]) as keeper (app)
-     where (select 1 from message where message.app = keeper.app and key >= $2 and key < $3 limit 1) = 1`,
+const selectHolders = postgresStatement('holders-of-day')`
+  select app from unnest($1::bigint[]) as keeper (app)
+   where (select 1 from message where message.app = keeper.app and key >= $2 and key < $3 limit 1) = 1`
+const deletesOf: readonly PostgresStatement[] = ['message', ...messageTables].map(
+  (table) =>
+    postgresStatement(`delete-old-${table}`)`
+    delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
 )
-const deletesOf: readonly PostgresStatement[] = ['message', ...messageTables].map((table) =>
-  postgresStatement(
-    `delete-old-${table}`,
-    `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
-  ),
-)
-const deletePayloadEndsBetween = postgresStatement(
-  'delete-payload-ends-between',
-  'delete from payload_end where message >= $1 and message < $2',
-)
+const deletePayloadEndsBetween = postgresStatement('delete-payload-ends-between')`
+  delete from payload_end where message >= $1 and message < $2`
 
 const rowsPerStep = 1000
 const eventIdsPerStep = 2000
