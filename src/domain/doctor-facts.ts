@@ -271,9 +271,9 @@ export type Found = Omit<Finding, 'code' | 'severity' | 'app' | 'endpoint'> &
 /** One entry of the table of rules. docs/doctor.md is made from it. */
 export interface Rule {
   readonly code: string
-  /** Of most findings; a finding may be more severe. */
-  readonly severity: Severity
-  /** When a finding is critical though most are warnings, for the docs. */
+  /** Absent for a rule whose findings are warnings, though some may be critical. */
+  readonly severity?: 'critical'
+  /** When such a finding is critical, for the docs. */
   readonly criticalWhen?: string
   /** The trouble, for the docs. */
   readonly meaning: string
