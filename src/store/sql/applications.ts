@@ -5,43 +5,42 @@ import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { regionOf } from '../../domain/region.ts'
 import type { AppRef } from '../access.ts'
-import type { Applications, PortalLook, Region } from '../configuration.ts'
+import type { Applications, NewApplication, PortalLook, Region } from '../configuration.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { among, forUpdate, greatest } from './dialect.ts'
 import { conflictOnUid, readPage } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import {
+  assignments,
   beyond,
   columnsOf,
   direction,
   inBothOrders,
+  parameters,
   type Shape,
   type Statement,
+  snakeCase,
   statement,
   toJson,
   toPage,
+  type Values,
+  valuesOf,
 } from './statement.ts'
 import { followPointers } from './subjects.ts'
 
+/** The fields that making and changing an application sets, and their columns. */
+const settable = { ...snakeCase('uid', 'name', 'throttleRate', 'metadata', 'settings'), dedupeSeconds: 'dedupe_s' }
 const columns = columnsOf<Application>({
-  key: 'key',
-  id: 'id',
-  uid: 'uid',
-  name: 'name',
-  throttleRate: 'throttle_rate',
-  metadata: 'metadata',
-  dedupeSeconds: 'dedupe_s',
+  ...snakeCase('key', 'id', 'createdAt', 'updatedAt'),
+  ...settable,
   settings: `coalesce(settings, '{}')`,
-  createdAt: 'created_at',
-  updatedAt: 'updated_at',
 })
 const shape: Shape<Application> = { json: ['metadata', 'settings'] }
 
 const insertApplication = statement<Application>('insert-application', shape)`
-  insert into application
-    (key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at)
-  values (:key, :id, :uid, :name, :throttle_rate, :metadata, :dedupe_s, :settings, :now, :now)
+  insert into application (key, id, ${Object.values(settable).join(', ')}, created_at, updated_at)
+  values (:key, :id, ${parameters(Object.values(settable))}, :now, :now)
   on conflict (key) do nothing returning ${columns}`
 const selectApplication = statement<Application>('application', shape)`
   select ${columns} from application where key = :key and deleted_at is null`
@@ -55,8 +54,7 @@ const selectApplications = inBothOrders<Application>('applications', shape)`
   select ${columns} from application where key ${beyond} :after and key > 0 and deleted_at is null
    order by key ${direction} limit :limit`
 const updateApplicationRow = statement<Application>('update-application', shape)`
-  update application set uid = :uid, name = :name, throttle_rate = :throttle_rate, metadata = :metadata,
-         dedupe_s = :dedupe_s, settings = :settings, updated_at = ${greatest(':now', 'updated_at')}
+  update application set ${assignments(Object.values(settable))}, updated_at = ${greatest(':now', 'updated_at')}
    where key = :key
   returning ${columns}`
 /**
@@ -145,7 +143,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
     *createApplication(input) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          const made = yield* insertNew(sql, 'app', insertApplication, () => valuesOf(input))
+          const made = yield* insertNew(sql, 'app', insertApplication, () => settableValues(input))
           yield* followPointers(sql, port.context, made)
           return made
         }),
@@ -174,7 +172,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
           if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
           const before = (yield* sql.first(selectApplication, { key })) as Application
-          const values = valuesOf(changed(before, change))
+          const values = settableValues(changed(before, change))
           const updated = (yield* sql.first(updateApplicationRow, { ...values, key })) as Application
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
@@ -227,7 +225,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
     *createRegion(app, name, secret) {
       return yield* port.transaction(function* (sql) {
         if ((yield* sql.first(bumpVersion, { app })) === undefined) throw yield* noApplication(sql, app)
-        const sealed = sealRegion(port.context.vault, secret, { app, name })
+        const sealed = sealValue(port.context.vault, { secret }, regionPlace({ app, name })) as string
         const row = yield* sql.first(insertRegion, { app, name, secret: sealed })
         if (row === undefined) throw new AppError('conflict', `The region ${name} exists already.`)
         return row
@@ -250,24 +248,12 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
   }
 }
 
-function changed(before: Application, change: Parameters<Applications['updateApplication']>[1]): Application {
+function changed(before: Application, change: Partial<NewApplication>): Application {
   return { ...before, ...defined(change), settings: changedSettings(before.settings, change.settings) }
 }
 
-function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
-  return {
-    uid: input.uid,
-    name: input.name,
-    throttle_rate: input.throttleRate,
-    metadata: toJson(input.metadata),
-    dedupe_s: input.dedupeSeconds ?? null,
-    settings: toJson(changedSettings({}, input.settings)),
-  }
-}
-
-/** A region's secret as it is stored. */
-function sealRegion(vault: Vault, secret: string, place: RegionPlace): string {
-  return sealValue(vault, { secret }, regionPlace(place)) as string
+function settableValues({ dedupeSeconds = null, ...input }: NewApplication): Values {
+  return valuesOf({ ...input, dedupeSeconds, settings: changedSettings({}, input.settings) }, settable)
 }
 
 /** The secret in a stored record; null, and a line in the log, when it does not open. */

@@ -15,7 +15,7 @@ import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
 import { deleteFound, lock } from './dialect.ts'
 import { readPage } from './named-rows.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
-import { beyond, columnsOf, direction, inBothOrders, statement, valuesOf } from './statement.ts'
+import { beyond, columnsOf, direction, inBothOrders, snakeCase, statement, valuesOf } from './statement.ts'
 
 const columns = 'n, id, at, actor, ip, action, app, target, before, after, hash'
 
@@ -38,16 +38,7 @@ const selectAudit = inBothOrders<AuditRow>('audit')`
      and (cast(:since as bigint) is null or at > :since) and (cast(:until as bigint) is null or at < :until)
    order by n ${direction} limit :limit`
 
-const checkpointFields = {
-  fromN: 'from_n',
-  toN: 'to_n',
-  previous: 'previous',
-  hash: 'hash',
-  firstAt: 'first_at',
-  lastAt: 'last_at',
-  at: 'at',
-  signature: 'signature',
-}
+const checkpointFields = snakeCase('fromN', 'toN', 'previous', 'hash', 'firstAt', 'lastAt', 'at', 'signature')
 // One row for each trim that an operator asked for.
 const selectCheckpoints = statement<SignedTrim>('audit-checkpoints', { json: ['signature'] })`
   select ${columnsOf<SignedTrim>(checkpointFields)} from audit_checkpoint where from_n > 0 order by from_n`

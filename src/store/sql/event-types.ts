@@ -10,24 +10,19 @@ import {
   direction,
   inBothOrders,
   parameters,
+  replacements,
   type Shape,
+  snakeCase,
   statement,
   toPage,
   type Values,
   valuesOf,
 } from './statement.ts'
 
-const settable = {
-  description: 'description',
-  archived: 'archived',
-  deprecated: 'deprecated',
-  schemas: 'schemas',
-  featureFlags: 'feature_flags',
-  groupName: 'group_name',
-}
+const settable = snakeCase('description', 'archived', 'deprecated', 'schemas', 'featureFlags', 'groupName')
 const settableColumns = Object.values(settable)
 const insertInto = `(name, ${settableColumns.join(', ')}, created_at, updated_at)`
-const columns = columnsOf<EventType>({ name: 'name', ...settable, createdAt: 'created_at', updatedAt: 'updated_at' })
+const columns = columnsOf<EventType>({ ...snakeCase('name'), ...settable, ...snakeCase('createdAt', 'updatedAt') })
 const shape: Shape<EventType> = { json: ['schemas', 'featureFlags'], flags: ['archived', 'deprecated'] }
 
 const values = `values (:name, ${parameters(settableColumns)}, :now, :now)`
@@ -37,7 +32,7 @@ const insertEventType = statement<EventType>('insert-event-type', shape)`
 const upsertEventType = statement<EventType>('upsert-event-type', shape)`
   insert into event_type as known ${insertInto} ${values}
   on conflict (name) do update
-    set ${settableColumns.map((column) => `${column} = excluded.${column}`).join(', ')},
+    set ${replacements(settableColumns)},
         updated_at = ${greatest('excluded.updated_at', 'known.updated_at')}
     where known.archived or not :only_archived
   returning ${columns}`

@@ -24,6 +24,7 @@ import {
   spanOfKeys,
   summaryColumns,
   summaryShape,
+  triedColumns,
 } from './message-rows.ts'
 import type { Methods, Port } from './port.ts'
 import { deliveryFields, keysOf } from './queues.ts'
@@ -79,8 +80,7 @@ const selectAttempted = statement<{ endpoint: number }>('attempted-endpoints')`
    order by endpoint`
 // Leans on the primary key of attempts, read backwards from its end.
 const selectRecent = statement<RecentlyTried>('recent-attempts')`
-  select id, message, endpoint, n, at, duration_ms as "durationMs", status, code, error, next_at as "nextAt"
-    from attempt where message >= :from order by message desc, endpoint desc, n desc limit :limit`
+  select ${triedColumns} from attempt where message >= :from order by message desc, endpoint desc, n desc limit :limit`
 const attemptsOf = 'from attempt where message = :message order by endpoint, n'
 const selectAttemptsOf = statement<Attempt>('attempts', attemptShape)`select ${attemptColumns} ${attemptsOf}`
 const selectBriefs = statement<AttemptBrief>('attempt-briefs')`

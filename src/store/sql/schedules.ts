@@ -22,29 +22,14 @@ import { lockForOneMore } from './applications.ts'
 import { among } from './dialect.ts'
 import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
+import { columnsOf, type Shape, snakeCase, statement, toJson, type Values, valuesOf } from './statement.ts'
 
 /** The fields that making and changing a schedule sets, and their columns. */
 const settable = {
-  uid: 'uid',
-  cron: 'cron',
-  timezone: 'timezone',
-  eventType: 'event_type',
-  body: 'body',
-  contentType: 'content_type',
-  headers: 'headers',
-  channels: 'channels',
-  tags: 'tags',
-  missed: 'missed',
-  missedLimit: 'missed_limit',
-  paused: 'paused',
-  metadata: 'metadata',
-  reachedAt: 'reached_at',
-  nextAt: 'next_at',
-  failures: 'failures',
-  revision: 'revision',
+  ...snakeCase('uid', 'cron', 'timezone', 'eventType', 'body', 'contentType', 'headers', 'channels', 'tags', 'missed'),
+  ...snakeCase('missedLimit', 'paused', 'metadata', 'reachedAt', 'nextAt', 'failures', 'revision'),
 }
-const others = { key: 'key', id: 'id', app: 'app', runs: 'runs', createdAt: 'created_at', updatedAt: 'updated_at' }
+const others = snakeCase('key', 'id', 'app', 'runs', 'createdAt', 'updatedAt')
 const columns = columnsOf<Omit<Schedule, 'damaged'>>({ ...settable, ...others })
 /** A schedule as it is stored: its headers are sealed, unless they are empty. */
 type ScheduleRow = Omit<Schedule, 'headers'> & { readonly headers: unknown }

@@ -8,7 +8,17 @@ import { lockForOneMore } from './applications.ts'
 import { among, deleteFound, probe } from './dialect.ts'
 import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
+import {
+  columnsOf,
+  parameters,
+  replacements,
+  type Shape,
+  snakeCase,
+  statement,
+  toJson,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 
 /** The fields of a source that hold secrets. A setting may be one, such as Meta's verify token. */
 export const sealedSourceFields = ['settings', 'secrets', 'tokens'] as const
@@ -16,18 +26,10 @@ export type SealedSourceField = (typeof sealedSourceFields)[number]
 
 /** The fields that making and changing a source sets, and their columns. */
 const settable = {
-  uid: 'uid',
-  name: 'name',
-  provider: 'provider',
-  settings: 'settings',
-  secrets: 'secrets',
-  tokens: 'tokens',
-  disabled: 'disabled',
-  metadata: 'metadata',
-  ingestType: 'ingest_type',
-  ownsApp: 'owns_app',
+  ...snakeCase('uid', 'name', 'provider', 'settings', 'secrets', 'tokens', 'disabled', 'metadata'),
+  ...snakeCase('ingestType', 'ownsApp'),
 }
-const others = { key: 'key', id: 'id', app: 'app', createdAt: 'created_at', updatedAt: 'updated_at' }
+const others = snakeCase('key', 'id', 'app', 'createdAt', 'updatedAt')
 const columns = columnsOf<Omit<Source, 'damaged'>>({ ...settable, ...others })
 /** A source as it is stored. */
 type SourceRow = Omit<Source, SealedSourceField> & Readonly<Record<SealedSourceField, unknown>>
@@ -71,39 +73,22 @@ const addSums = statement('add-source-arrivals')`
 // Only a source with sums has samples.
 const takeSlot = statement<{ samples: number }>('take-sample-slot')`
   update source_arrivals set samples = samples + 1 where source = :source returning samples`
+const sampled = ['code', 'reason', 'method', 'query', 'address', 'headers', 'body', 'bytes', 'unsampled'] as const
+const sampleColumns = columnsOf<ArrivalSample>(snakeCase('at', ...sampled))
 const putSample = statement('put-source-sample')`
-  insert into source_sample (source, slot, at, code, reason, method, query, address, headers, body, bytes, unsampled)
-  values (:source, :slot, :now, :code, :reason, :method, :query, :address, :headers, :body, :bytes, :unsampled)
-  on conflict (source, slot) do update set at = excluded.at, code = excluded.code, reason = excluded.reason,
-    method = excluded.method, query = excluded.query, address = excluded.address, headers = excluded.headers,
-    body = excluded.body, bytes = excluded.bytes, unsampled = excluded.unsampled`
+  insert into source_sample (source, slot, at, ${sampled.join(', ')})
+  values (:source, :slot, :now, ${parameters(sampled)})
+  on conflict (source, slot) do update set ${replacements(['at', ...sampled])}`
 // Those of a time when more were kept.
 const dropSlots = statement('drop-sample-slots')`delete from source_sample where source = :source and slot >= :keep`
-const sampleColumns = columnsOf<ArrivalSample>({
-  at: 'at',
-  code: 'code',
-  reason: 'reason',
-  method: 'method',
-  query: 'query',
-  address: 'address',
-  headers: 'headers',
-  body: 'body',
-  bytes: 'bytes',
-  unsampled: 'unsampled',
-})
 const selectSamples = statement<ArrivalSample>('source-samples', { json: ['headers'] })`
   select ${sampleColumns} from source_sample where source = :source`
 // Leans on source_sample_at.
 const sweepOldSamples = statement('sweep-source-samples')`
   ${deleteFound('source_sample', 'source, slot', 'where at < :now - cast(:age as bigint) order by at limit :limit')}`
-const sumsColumns = columnsOf<ArrivalSums>({
-  accepted: 'accepted',
-  acceptedAt: 'accepted_at',
-  refused: 'refused',
-  refusedAt: 'refused_at',
-  refusedInRow: 'refused_in_row',
-  refusedCode: 'refused_code',
-})
+const sumsColumns = columnsOf<ArrivalSums>(
+  snakeCase('accepted', 'acceptedAt', 'refused', 'refusedAt', 'refusedInRow', 'refusedCode'),
+)
 const selectSums = statement<ArrivalSums & { source: number }>('source-arrivals')`
   select source, ${sumsColumns} from source_arrivals where ${among('source', ':sources')}`
 // Leans on source_arrivals_refused. A source that is disabled refuses on purpose.

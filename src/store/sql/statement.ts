@@ -1,3 +1,4 @@
+import { queryName } from '../../domain/field.ts'
 import type { Page, PageRequest } from '../store.ts'
 
 /** A value that a statement is given; JSON is given as text. Lists are for `among` and `rowsOf`. */
@@ -174,6 +175,16 @@ export function parameters(columns: readonly string[]): string {
 /** `column = :column` for each of these columns. */
 export function assignments(columns: readonly string[]): string {
   return columns.map((column) => `${column} = :${column}`).join(', ')
+}
+
+/** `column = excluded.column` for each of these columns: the values that met a conflict take the place of the others. */
+export function replacements(columns: readonly string[]): string {
+  return columns.map((column) => `${column} = excluded.${column}`).join(', ')
+}
+
+/** The columns of fields: `created_at` for `createdAt`. */
+export function snakeCase<Field extends string>(...fields: readonly Field[]) {
+  return Object.fromEntries(fields.map((field) => [field, queryName(field)])) as Readonly<Record<Field, string>>
 }
 
 /** A list of columns whose rows have the fields of `Row`: `created_at as "createdAt"`. */
