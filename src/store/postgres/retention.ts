@@ -90,7 +90,10 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
   /** Frees the event ids of a day's messages; answers whether all are free. */
   async function freeEventIds(day: string, table: string): Promise<boolean> {
     if (reached?.day !== day) reached = { day, key: 0 }
-    const rows = await relaxed.run<OldMessage>(oldEventIds(table), [reached.key, eventIdsPerStep])
+    const rows = await relaxed.run<OldMessage>(messagesOf(table, 'and event_id is not null'), [
+      reached.key,
+      eventIdsPerStep,
+    ])
     await removeEventIds(relaxed.run, rows)
     reached.key = rows.at(-1)?.key ?? reached.key
     return rows.length < eventIdsPerStep
@@ -231,14 +234,6 @@ async function daysUntil(run: Run, last: string): Promise<Map<string, DayTable[]
 }
 
 /** Leans on the partition's primary key. */
-function messagesOf(table: string): PostgresStatement {
-  return { name: '', text: `select key, app, event_id from ${table} where key > $1 order by key limit $2` }
-}
-
-/** Leans on the partition's primary key. */
-function oldEventIds(table: string): PostgresStatement {
-  return {
-    name: '',
-    text: `select key, app, event_id from ${table} where key > $1 and event_id is not null order by key limit $2`,
-  }
+function messagesOf(table: string, condition = ''): PostgresStatement {
+  return { name: '', text: `select key, app, event_id from ${table} where key > $1 ${condition} order by key limit $2` }
 }

@@ -47,9 +47,11 @@ const selectApiKeys = inBothOrders<ApiKeyRow>('api-keys', keyShape)`
   ${selectKeys} where key ${beyond} :after order by key ${direction} limit :limit`
 const revokeKey = statement('revoke-api-key')`
   update api_key set revoked_at = :now where key = :key and revoked_at is null`
-const noteUse = statement('note-api-key-use')`
-  update api_key set last_used_at = :now
+/** Notes that a row of a table was used, if that was not noted lately. */
+export const noteUseOf = (name: string, table: string) => statement(name)`
+  update ${table} set last_used_at = :now
    where key = :key and (last_used_at is null or last_used_at <= :now - ${noteUseEveryMs})`
+const noteUse = noteUseOf('note-api-key-use', 'api_key')
 const countWorkingAdminKeys = statement<{ count: number }>('count-admin-keys')`
   select count(*) as count from api_key where ${worksForAll}`
 export const selectOldestAdminKey = statement<ApiKeyRow>('oldest-admin-key', keyShape)`

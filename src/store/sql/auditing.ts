@@ -1,6 +1,7 @@
-import { createPrivateKey, createPublicKey, hash, type KeyObject, sign } from 'node:crypto'
+import { hash, type KeyObject, sign } from 'node:crypto'
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
+import { privateKeyOf, publicBytesOf } from '../../wire/secret.ts'
 import {
   type Auditing,
   hashText,
@@ -99,9 +100,6 @@ const insertKey = statement('insert-signing-key')`
   insert into signing_key (id, public_key, secret, created_at)
   select :id, :public_key, :secret, :now where not exists (select 1 from signing_key)`
 
-/** DER of a PKCS #8 ed25519 private key, up to where its 32-byte seed follows. */
-const privateKeyPrefix = Buffer.from('302e020100300506032b657004220420', 'hex')
-const publicKeyBytes = 32
 /** Base-62 digits from which a seed is made: 380 bits. */
 const seedText = 64
 
@@ -111,12 +109,12 @@ export function signing(port: Port): Methods<Signing> {
 
   function keyOf({ id, secret }: KeyRow): KeyObject {
     const { seed } = openValue<{ seed: string }>(vault, secret, signingKeyPlace(id))
-    return privateKeyOf(Buffer.from(seed, 'base64'))
+    return privateKeyOf(Buffer.from(seed, 'base64')) as KeyObject
   }
 
   function isOwn(row: KeyRow): boolean {
     try {
-      return publicKeyOf(keyOf(row)) === row.publicKey
+      return publicBytesOf(keyOf(row)).toString('base64') === row.publicKey
     } catch (error) {
       if (error instanceof SealError) return false
       throw error
@@ -128,7 +126,7 @@ export function signing(port: Port): Methods<Signing> {
       let [row] = yield* port.all(selectKeys)
       if (row === undefined) {
         const seed = hash('sha256', randomText(seedText), 'buffer')
-        const publicKey = publicKeyOf(privateKeyOf(seed))
+        const publicKey = publicBytesOf(privateKeyOf(seed) as KeyObject).toString('base64')
         const id = hash('sha256', publicKey, 'hex').slice(0, 16)
         const secret = sealValue(vault, { seed: seed.toString('base64') }, signingKeyPlace(id)) as string
         yield* port.transaction(function* (sql) {
@@ -147,14 +145,6 @@ export function signing(port: Port): Methods<Signing> {
       return own.map(({ id, publicKey, createdAt }) => ({ id, publicKey, createdAt }))
     },
   }
-}
-
-function privateKeyOf(seed: Buffer): KeyObject {
-  return createPrivateKey({ key: Buffer.concat([privateKeyPrefix, seed]), format: 'der', type: 'pkcs8' })
-}
-
-function publicKeyOf(key: KeyObject): string {
-  return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-publicKeyBytes).toString('base64')
 }
 
 /** No endpoint has this key. */

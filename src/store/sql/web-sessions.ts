@@ -1,13 +1,19 @@
 import { decodeKey } from '../../domain/ids.ts'
 import {
-  noteUseEveryMs,
   type OwnedWebSession,
   sessionsPerOwner,
   type WebSession,
   type WebSessionOwner,
   type WebSessions,
 } from '../access.ts'
-import { selectOldestAdminKey, selectWorkingApiKey, selectWorkingAppToken, toApiKey, toAppToken } from './access.ts'
+import {
+  noteUseOf,
+  selectOldestAdminKey,
+  selectWorkingApiKey,
+  selectWorkingAppToken,
+  toApiKey,
+  toAppToken,
+} from './access.ts'
 import { deleteFound } from './dialect.ts'
 import { readPage } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
@@ -67,9 +73,7 @@ const sweepSessions = statement('sweep-web-sessions')`delete from web_session wh
 // Leans on the unique index over the hash.
 const deleteLink = statement<{ key: number }>('use-sign-in-link')`
   delete from web_session where hash = :hash and kind = 'link' and expires_at > :now returning key`
-const noteUse = statement('note-web-session-use')`
-  update web_session set last_used_at = :now
-   where key = :key and (last_used_at is null or last_used_at <= :now - ${noteUseEveryMs})`
+const noteUse = noteUseOf('note-web-session-use', 'web_session')
 
 /** Sessions of browsers and sign-in links. */
 export function webSessions(port: Port): Methods<WebSessions> {
