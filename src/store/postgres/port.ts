@@ -8,6 +8,7 @@ import {
   type Methods,
   type Port,
   type Sql,
+  sqlBy,
   type Transaction,
   type Work,
   waitFor,
@@ -40,21 +41,15 @@ export function postgresPort(database: Database): Port {
 
 /** Statements by `run`: each in a transaction of its own, or all in the one that `run` belongs to. */
 export function sqlOver(run: Run): Sql {
-  const sql: Sql = {
-    *all<Row>(each: Statement<Row>, values: Values = {}) {
-      const { text, parameters } = each.in('postgres')
-      const bound = parameters.map((name) => toSent(name, values))
-      return yield* waitFor(run<Row>({ name: each.name, text }, bound))
-    },
-    *first(each, values) {
-      return (yield* sql.all(each, values))[0]
-    },
-    *now() {
-      const row = yield* sql.first(readClock)
-      return row?.now as number
-    },
+  function* all<Row>(each: Statement<Row>, values: Values = {}) {
+    const { text, parameters } = each.in('postgres')
+    const bound = parameters.map((name) => toSent(name, values))
+    return yield* waitFor(run<Row>({ name: each.name, text }, bound))
   }
-  return sql
+  return sqlBy(all, function* () {
+    const [row] = yield* all(readClock)
+    return row?.now as number
+  })
 }
 
 function transactionsOn(database: Database, sessions: Sessions): Port['transaction'] {

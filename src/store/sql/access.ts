@@ -110,9 +110,7 @@ export function access(port: Port): Methods<Keys> {
       return row && toApiKey(row)
     },
 
-    *knowsApiKey(hash) {
-      return (yield* port.first(selectAnyApiKey, { hash })) !== undefined
-    },
+    knowsApiKey: (hash) => port.any(selectAnyApiKey, { hash }),
 
     listApiKeys: (page) => readPage(port, selectApiKeys, {}, page, toApiKey),
 
@@ -121,22 +119,20 @@ export function access(port: Port): Methods<Keys> {
       if (key === undefined) return undefined
       return yield* port.transaction(function* (sql) {
         if ((yield* sql.first(selectApiKeyByKey, { key }))?.id !== id) return undefined
-        yield* sql.all(revokeKey, { key })
-        yield* sql.all(endSessionsOf, { owner_kind: 'api_key', key })
+        yield* sql.run(revokeKey, { key })
+        yield* sql.run(endSessionsOf, { owner_kind: 'api_key', key })
         return toApiKey((yield* sql.first(selectApiKeyByKey, { key })) as ApiKeyRow)
       })
     },
 
-    *noteApiKeyUse(key) {
-      yield* port.relaxed.all(noteUse, { key })
-    },
+    noteApiKeyUse: (key) => port.relaxed.run(noteUse, { key }),
 
     *countAdminKeys() {
       return (yield* port.first(countWorkingAdminKeys))?.count ?? 0
     },
 
     *createAppToken({ app, hash, capabilities, featureFlags = null, sessionId, madeBy = null, expiresInMs }) {
-      yield* port.all(sweepAppTokens)
+      yield* port.run(sweepAppTokens)
       const lists = { capabilities: toJson(capabilities), feature_flags: toJson(featureFlags) }
       const fields = { app, hash, ...lists, session_id: sessionId, made_by: madeBy }
       const row = yield* port.transaction(function* (sql) {
@@ -156,15 +152,15 @@ export function access(port: Port): Methods<Keys> {
       const values = { app, in_ms: rounded(inMs), all_sessions: sessionIds === null, sessions: sessionIds ?? [] }
       return yield* port.transaction(function* (sql) {
         const tokens = (yield* sql.all(shortenAppTokens, values)).map(({ key }) => key)
-        yield* sql.all(shortenSessions, { in_ms: rounded(inMs), tokens })
+        yield* sql.run(shortenSessions, { in_ms: rounded(inMs), tokens })
         return tokens.length
       })
     },
 
     *endAppToken(key) {
       yield* port.transaction(function* (sql) {
-        yield* sql.all(deleteAppToken, { key })
-        yield* sql.all(endSessionsOf, { owner_kind: 'app_token', key })
+        yield* sql.run(deleteAppToken, { key })
+        yield* sql.run(endSessionsOf, { owner_kind: 'app_token', key })
       })
     },
   }

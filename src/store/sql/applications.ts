@@ -99,7 +99,7 @@ export function* lockForOneMore(
   things: string,
   setting: string,
 ): Work<void> {
-  if ((yield* sql.first(selectLocked, { app })) === undefined) throw yield* noApplication(sql, app)
+  if (!(yield* sql.any(selectLocked, { app }))) throw yield* noApplication(sql, app)
   const counted = yield* sql.first(count, { app })
   if ((counted?.count ?? 0) >= atMost) throw quotaExceeded('An application', atMost, things, setting)
 }
@@ -170,7 +170,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
           const stored = yield* sql.first(selectApplication, { key })
           if (stored !== undefined && isSame(changed(stored, change), stored)) return stored
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
-          if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
+          if (!(yield* sql.any(bumpVersion, { app: key }))) return undefined
           const before = (yield* sql.first(selectApplication, { key })) as Application
           const values = settableValues(changed(before, change))
           const updated = (yield* sql.first(updateApplicationRow, { ...values, key })) as Application
@@ -178,7 +178,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
           yield* followPointers(sql, port.context, updated, before)
-          if (updated.settings.region !== before.settings.region) yield* sql.all(beginMove, { app: key })
+          if (updated.settings.region !== before.settings.region) yield* sql.run(beginMove, { app: key })
           return updated
         }),
       )
@@ -188,8 +188,8 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
 
     *setPortalLook(app, { name, logo, color }) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(selectApplication, { key: app })) === undefined) return false
-        yield* sql.all(upsertLook, { app, name, logo, color })
+        if (!(yield* sql.any(selectApplication, { key: app }))) return false
+        yield* sql.run(upsertLook, { app, name, logo, color })
         return true
       })
     },
@@ -207,8 +207,8 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
         const rows =
           application === undefined ? [] : yield* sql.all(selectEndpoints, { app, reached: move.reached, limit })
         const last = rows.at(-1)
-        if (last === undefined || rows.length < limit) yield* sql.all(endMove, { app })
-        else yield* sql.all(saveReached, { app, reached: last.key })
+        if (last === undefined || rows.length < limit) yield* sql.run(endMove, { app })
+        else yield* sql.run(saveReached, { app, reached: last.key })
         const endpoints = rows.filter(({ region }) => region === null).map(({ key }) => key)
         if (endpoints.length === 0) return { more: true }
         const region = regionOf(null, application?.region)
@@ -224,7 +224,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
 
     *createRegion(app, name, secret) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(bumpVersion, { app })) === undefined) throw yield* noApplication(sql, app)
+        if (!(yield* sql.any(bumpVersion, { app }))) throw yield* noApplication(sql, app)
         const sealed = sealValue(port.context.vault, { secret }, regionPlace({ app, name })) as string
         const row = yield* sql.first(insertRegion, { app, name, secret: sealed })
         if (row === undefined) throw new AppError('conflict', `The region ${name} exists already.`)
@@ -239,10 +239,10 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
 
     *deleteRegion(app, name) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(bumpVersion, { app })) === undefined) return false
+        if (!(yield* sql.any(bumpVersion, { app }))) return false
         const member = yield* sql.first(selectMember, { app, name })
         if (member) throw new AppError('conflict', `The endpoint ${member.id} gets pseudonyms of the region ${name}.`)
-        return (yield* sql.first(deleteRegionRow, { app, name })) !== undefined
+        return yield* sql.any(deleteRegionRow, { app, name })
       })
     },
   }

@@ -67,25 +67,23 @@ export function auditing(port: Port): Methods<Auditing> {
 
     *addAuditCheckpoint(trim) {
       return yield* port.transaction(function* (sql) {
-        yield* sql.all(lockAudit)
-        return (yield* sql.first(insertCheckpoint, valuesOf(trim, checkpointFields))) !== undefined
+        yield* sql.run(lockAudit)
+        return yield* sql.any(insertCheckpoint, valuesOf(trim, checkpointFields))
       })
     },
 
-    *removeTrimmed(limit) {
-      return (yield* port.relaxed.all(deleteTrimmed, { limit })).length
-    },
+    removeTrimmed: (limit) => port.relaxed.count(deleteTrimmed, { limit }),
   }
 }
 
 /** Appends an entry within the transaction that is open. Nothing may be locked after it. */
 export function* appendAudit(sql: Sql, context: Pick<StoreContext, 'randomText'>, entry: AuditEntry): Work<AuditRow> {
-  yield* sql.all(lockAudit)
+  yield* sql.run(lockAudit)
   const last = yield* sql.first(selectLast)
   const n = (last?.n ?? 0) + 1
   const row = { ...entry, n, id: encodeId('audit', n, context.randomText), at: last?.now as number }
   const whole = { ...row, hash: auditHash(row, last?.hash ?? auditStart, hashText) }
-  yield* sql.all(insertAudit, { ...whole })
+  yield* sql.run(insertAudit, { ...whole })
   return whole
 }
 
@@ -131,8 +129,8 @@ export function signing(port: Port): Methods<Signing> {
         const secret = sealValue(vault, { seed: seed.toString('base64') }, signingKeyPlace(id)) as string
         yield* port.transaction(function* (sql) {
           // Another process may be making one at the same time.
-          yield* sql.all(lockSigning)
-          yield* sql.all(insertKey, { id, public_key: publicKey, secret })
+          yield* sql.run(lockSigning)
+          yield* sql.run(insertKey, { id, public_key: publicKey, secret })
         })
         row = (yield* port.all(selectKeys))[0] as KeyRow
       }

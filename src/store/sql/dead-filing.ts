@@ -61,7 +61,7 @@ export function* eraseUnfiled(
   if (letters.length === 0) return []
   const keys = letters.map(({ key }) => key)
   const erased = yield* sql.all(copies[what], { keys, response: expungedResponse })
-  yield* sql.all(deleteFiled, { keys })
+  yield* sql.run(deleteFiled, { keys })
   return erased
 }
 
@@ -71,14 +71,12 @@ class Outrun extends Error {}
 /** Keeps dead letters until a file holds them. */
 export function deadFiling(port: Port): Methods<DeadFiling> {
   return {
-    *beginDeadFiling() {
-      return (yield* port.transaction((sql) => sql.all(beginFiling))).length > 0
-    },
+    beginDeadFiling: () => port.transaction((sql) => sql.any(beginFiling)),
 
     *endDeadFiling() {
       return yield* port.transaction(function* (sql) {
-        yield* sql.all(endFiling)
-        return (yield* sql.all(forgetUnfiled)).length
+        yield* sql.run(endFiling)
+        return yield* sql.count(forgetUnfiled)
       })
     },
 
@@ -86,17 +84,15 @@ export function deadFiling(port: Port): Methods<DeadFiling> {
       return id === anyFile ? undefined : yield* port.first(selectFile, { id })
     },
 
-    *addDeadFile(id, part) {
-      yield* port.transaction((sql) => sql.all(addFile, { id, part }))
-    },
+    addDeadFile: (id, part) => port.transaction((sql) => sql.run(addFile, { id, part })),
 
     *moveDeadFile(id, from, to, filed) {
       const values = { id, ...from, to_part: to.part, to_bytes: to.bytes, to_reserved: to.reserved }
       try {
         return yield* port.transaction(function* (sql) {
-          if ((yield* sql.first(moveFile, values)) === undefined) return false
+          if (!(yield* sql.any(moveFile, values))) return false
           if (filed.length === 0) return true
-          if ((yield* sql.all(deleteFiled, { keys: filed })).length < filed.length) throw new Outrun()
+          if ((yield* sql.count(deleteFiled, { keys: filed })) < filed.length) throw new Outrun()
           return true
         })
       } catch (error) {
@@ -120,7 +116,7 @@ export function deadFiling(port: Port): Methods<DeadFiling> {
       const before = (yield* port.now()) - keptMs
       const old = (yield* port.all(listUnfiled, { limit })).filter(({ diedAt }) => diedAt < before)
       const keys = old.map(({ key }) => key)
-      return keys.length === 0 ? 0 : (yield* port.relaxed.all(deleteFiled, { keys })).length
+      return keys.length === 0 ? 0 : yield* port.relaxed.count(deleteFiled, { keys })
     },
   }
 }

@@ -10,7 +10,7 @@ import { among, bytes, forUpdate, probe, rowsOf } from './dialect.ts'
 import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { deliveryFields, isQueued, keysOf } from './queues.ts'
+import { deliveryFields, findPlaces, keysOf } from './queues.ts'
 import {
   beyond,
   direction,
@@ -252,10 +252,10 @@ function* addMessage(
   if (added === undefined) return false
   const planned = yield* planFor(sql, key, letter)
   if (planned !== null) {
-    yield* sql.all(widenMessage, { key, endpoints: [endpoint], plan: toJson({ [endpoint]: planned }) })
+    yield* sql.run(widenMessage, { key, endpoints: [endpoint], plan: toJson({ [endpoint]: planned }) })
   }
-  if (message.eventId !== null) yield* sql.all(insertEventId, { app, event_id: message.eventId, message: key })
-  yield* sql.all(insertUnindexed, { app, message: key })
+  if (message.eventId !== null) yield* sql.run(insertEventId, { app, event_id: message.eventId, message: key })
+  yield* sql.run(insertUnindexed, { app, message: key })
   return true
 }
 
@@ -274,11 +274,11 @@ function* addEndpoint(sql: Transaction, key: number, found: Place, letter: Broug
   if (found.endpoints.includes(letter.endpoint)) return
   const planned = yield* planFor(sql, key, letter)
   const plan = planned === null ? found.plan : { ...found.plan, [letter.endpoint]: planned }
-  yield* sql.all(widenMessage, { key, endpoints: [...found.endpoints, letter.endpoint], plan: toJson(plan) })
+  yield* sql.run(widenMessage, { key, endpoints: [...found.endpoints, letter.endpoint], plan: toJson(plan) })
 }
 
 /** Whether the delivery waits, or was tried again since it died. */
 function* hasGoneOn(sql: Transaction, key: number, { endpoint, diedAt }: BroughtLetter): Work<boolean> {
-  if ((yield* sql.first(selectLater, { message: key, endpoint, at: diedAt })) !== undefined) return true
-  return yield* isQueued(sql, { endpoint, message: key })
+  if (yield* sql.any(selectLater, { message: key, endpoint, at: diedAt })) return true
+  return (yield* findPlaces(sql, [{ endpoint, message: key }])).length > 0
 }

@@ -139,7 +139,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
             disabled_reason: reason,
           }))
           const region = regionOf(input.flow?.region, application.region)
-          yield* sql.all(insertLane, { endpoint: row.key, app, stopped: isStopped(input), region })
+          yield* sql.run(insertLane, { endpoint: row.key, app, stopped: isStopped(input), region })
           yield* sql.settingsChanged([row.key])
           yield* writeChangeNotices(sql, port.context, ['endpoint.created'], app, [row.key])
           return opened(row)
@@ -184,7 +184,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
           const updated = yield* sql.first(updateEndpointRow, { ...values, key, disabled_reason: after.disabledReason })
           yield* changeLane(sql, before, after)
           if (after.flow.region !== before.flow.region) {
-            yield* sql.all(setRegion, { endpoint: key, region: regionOf(after.flow.region, application.region) })
+            yield* sql.run(setRegion, { endpoint: key, region: regionOf(after.flow.region, application.region) })
             yield* sql.lanesFreed()
           }
           yield* sql.settingsChanged([key])
@@ -224,8 +224,8 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
 
 function* changeLane(sql: Transaction, before: Endpoint, after: Endpoint): Work<void> {
   const { key: endpoint } = before
-  if (isStopped(after) !== isStopped(before)) yield* sql.all(setStopped, { endpoint, stopped: isStopped(after) })
-  if (endsRest(before, after)) yield* sql.all(endRest, { endpoint, forget_health: isEnabled(before, after) })
+  if (isStopped(after) !== isStopped(before)) yield* sql.run(setStopped, { endpoint, stopped: isStopped(after) })
+  if (endsRest(before, after)) yield* sql.run(endRest, { endpoint, forget_health: isEnabled(before, after) })
   if (!isStopped(after) && (isStopped(before) || endsRest(before, after))) yield* sql.wakeLane(endpoint)
 }
 
@@ -237,7 +237,7 @@ function needsSecret(flow: Partial<Flow>): string | undefined {
 /** Behind the lock of the application, so that the secret is not deleted meanwhile. */
 function* assertSecret(sql: Transaction, app: number, flow: Partial<Flow>): Work<void> {
   const name = needsSecret(flow)
-  if (name !== undefined && (yield* sql.first(selectRegion, { app, name })) === undefined) throw unknownRegion(name)
+  if (name !== undefined && !(yield* sql.any(selectRegion, { app, name }))) throw unknownRegion(name)
 }
 
 /** `returning` of SQLite takes no qualified names. */

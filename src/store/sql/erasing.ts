@@ -105,13 +105,13 @@ function acceptedDeliveries(messages: readonly ErasableMessage[]): DeliveryKey[]
 export function* deleteForms(sql: Sql, messages: readonly number[]): Work<void> {
   if (messages.length === 0) return
   const values = { messages, ...spanOfKeys(messages) }
-  yield* sql.all(deleteOf.variant, values)
-  yield* sql.all(deleteOf.fan_out, values)
+  yield* sql.run(deleteOf.variant, values)
+  yield* sql.run(deleteOf.fan_out, values)
 }
 
 /** Takes messages out of the index by their data subjects. */
 export function* unindex(sql: Sql, messages: readonly number[]): Work<void> {
-  if (messages.length > 0) yield* sql.all(deleteOf.subject, { messages, ...spanOfKeys(messages) })
+  if (messages.length > 0) yield* sql.run(deleteOf.subject, { messages, ...spanOfKeys(messages) })
 }
 
 /** The deliveries of messages that were tried at endpoints which they were not accepted for. */
@@ -137,7 +137,7 @@ export function* eraseAnswers(sql: Sql, deliveries: readonly DeliveryKey[]): Wor
   const messages = [...new Set(deliveries.map(({ message }) => message))]
   const endpoints = [...new Set(deliveries.map(({ endpoint }) => endpoint))]
   const values = { messages, endpoints, response: expungedResponse, ...spanOfKeys(messages) }
-  const attempts = (yield* sql.all(eraseAttempts, values)).length
+  const attempts = yield* sql.count(eraseAttempts, values)
   const dead = yield* sql.all(eraseDead, { deliveries, response: expungedResponse })
   const unfiled = yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { messages, endpoints }), 'answer')
   return { attempts, dead, unfiled }
@@ -182,8 +182,8 @@ export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessages' | 
         const messages = meant.map(({ message }) => message)
         if (messages.length === 0) return []
         const values = { messages, ...spanOfKeys(messages) }
-        yield* sql.all(dropBodies, { ...values, nothing: new Uint8Array() })
-        yield* sql.all(deleteOf.variant, values)
+        yield* sql.run(dropBodies, { ...values, nothing: new Uint8Array() })
+        yield* sql.run(deleteOf.variant, values)
         yield* sql.expunged(messages)
         return messages
       })
@@ -194,12 +194,12 @@ export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessages' | 
         const locked = yield* lockAll(sql, list)
         if (locked.length === 0) return
         const messages = locked.map(({ key }) => key)
-        yield* sql.all(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
+        yield* sql.run(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
         yield* deleteForms(sql, messages)
         yield* unindex(sql, messages)
         const deliveries = [...acceptedDeliveries(locked), ...(yield* strayDeliveries(sql, locked))]
         const places = yield* findPlaces(sql, deliveries, { areAccepted: true })
-        if (places.length > 0) yield* sql.all(deleteQueued, { places })
+        if (places.length > 0) yield* sql.run(deleteQueued, { places })
         // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
         yield* eraseAnswers(sql, deliveries)
         yield* sql.expunged(messages)

@@ -87,10 +87,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
       })
     },
 
-    *deleteEventType(name) {
-      const row = yield* port.transaction((sql) => sql.first(deleteEventTypeRow, { name }))
-      return row !== undefined
-    },
+    deleteEventType: (name) => port.transaction((sql) => sql.any(deleteEventTypeRow, { name })),
 
     findEventType: (name) => port.first(selectEventType, { name }),
 
@@ -113,12 +110,12 @@ export function eventTypes(port: Port): Methods<EventTypes> {
         // In one order by every caller, so that no two imports deadlock.
         const ordered = inputs.toSorted((a, b) => (a.name < b.name ? -1 : 1))
         for (const input of ordered) yield* put(sql, input)
-        if (replaceAll) yield* sql.all(archiveOthers, { names: inputs.map((input) => input.name) })
+        if (replaceAll) yield* sql.run(archiveOthers, { names: inputs.map((input) => input.name) })
       })
     },
 
     *eventTypesAmong(names, always = false) {
-      if (!always && (yield* port.first(selectAny)) === undefined) return undefined
+      if (!always && !(yield* port.any(selectAny))) return undefined
       return yield* port.all(selectAmong, { names })
     },
 

@@ -61,7 +61,7 @@ const deleteRowsOf = statement('delete-history-of')`
 export function history(port: Port): Methods<History> {
   return {
     *writeHistory(writer, rows) {
-      if (rows.length > 0) yield* port.relaxed.all(writeRows, { writer, rows: rows.map(toListed) })
+      if (rows.length > 0) yield* port.relaxed.run(writeRows, { writer, rows: rows.map(toListed) })
     },
 
     *readHistory({ from, ...range }, after, limit) {
@@ -82,10 +82,10 @@ export function history(port: Port): Methods<History> {
 
     *foldHistory(ageMs, limit) {
       // Usually nothing is to be folded, and then no lock is needed.
-      if ((yield* port.relaxed.first(selectUnfolded, { age_ms: ageMs, limit: 1 })) === undefined) return false
+      if (!(yield* port.relaxed.any(selectUnfolded, { age_ms: ageMs, limit: 1 }))) return false
       return yield* port.relaxed.transaction(function* (sql) {
         // Two processes that both lead for a moment would otherwise both make the first merged row of a time.
-        yield* sql.all(lockFolding)
+        yield* sql.run(lockFolding)
         const rows = yield* sql.all(selectUnfolded, { age_ms: ageMs, limit })
         const times = new Map<string, { readonly time: Time; readonly sums: Sums }>()
         for (const row of rows) addUp(times, row)
@@ -93,21 +93,19 @@ export function history(port: Port): Methods<History> {
           addUp(times, row)
         }
         const folded = [...times.values()].map(({ time, sums }) => toListed({ ...time, sums: sums.toJSON() }))
-        yield* sql.all(writeRows, { writer: foldedWriter, rows: folded })
-        yield* sql.all(deleteRows, { rows: rows.map(({ writer, ...row }) => ({ ...timeOf(row), writer })) })
+        yield* sql.run(writeRows, { writer: foldedWriter, rows: folded })
+        yield* sql.run(deleteRows, { rows: rows.map(({ writer, ...row }) => ({ ...timeOf(row), writer })) })
         return rows.length === limit
       })
     },
 
-    *dropHistory(span, ageMs, limit) {
-      return (yield* port.relaxed.all(deleteOldRows, { span, age_ms: ageMs, limit })).length
-    },
+    dropHistory: (span, ageMs, limit) => port.relaxed.count(deleteOldRows, { span, age_ms: ageMs, limit }),
   }
 }
 
 /** Removes up to `limit` rows of a deleted application or endpoint; answers how many. */
 export function* removeHistory(sql: Sql, scope: number, limit: number): Work<number> {
-  return (yield* sql.all(deleteRowsOf, { scope, limit })).length
+  return yield* sql.count(deleteRowsOf, { scope, limit })
 }
 
 interface Time {

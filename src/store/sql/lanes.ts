@@ -225,7 +225,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Store, 'findLane' | 
           : sql.first(retryRow, { ...where, at: row.now })
         // The delivery has ended meanwhile.
         if (changed === undefined) return { state: 'none' }
-        yield* sql.all(endRest, { endpoint })
+        yield* sql.run(endRest, { endpoint })
         yield* sql.settingsChanged([endpoint])
         yield* sql.wakeLane(endpoint)
         return { state: 'stored', message: row.message }

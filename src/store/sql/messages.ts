@@ -184,9 +184,7 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
       return (yield* port.first(selectCounts)) as Counts
     },
 
-    *hasMessages() {
-      return (yield* port.first(selectAnyMessage)) !== undefined
-    },
+    hasMessages: () => port.any(selectAnyMessage),
 
     *listAttempts(endpoint, { from, until, after, order, limit }) {
       const start = listStart(order)
@@ -228,9 +226,9 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
     *expungeAttempt({ message, endpoint, n }) {
       const values = { message, endpoint, n, response: expungedResponse }
       yield* port.transaction(function* (sql) {
-        yield* sql.all(expungeDead, values)
+        yield* sql.run(expungeDead, values)
         yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { message, endpoint, n }), 'response')
-        yield* sql.all(expungeResponse, values)
+        yield* sql.run(expungeResponse, values)
       })
     },
   }

@@ -122,7 +122,7 @@ export function* writeNotices(sql: Sql, context: Context, notices: readonly Noti
     message,
     data: JSON.stringify(noticeData({ type, endpoint, data }, its)),
   }))
-  yield* sql.all(insertNotices, { notices: rows })
+  yield* sql.run(insertNotices, { notices: rows })
   for (const { notice, its } of known) {
     const entry = noticeAudit(notice, its)
     if (entry !== undefined) yield* appendAudit(sql, context, entry)
@@ -132,7 +132,7 @@ export function* writeNotices(sql: Sql, context: Context, notices: readonly Noti
 /** Writes a notice about the server within the transaction that is open. */
 function* writeServerNotice(sql: Sql, type: ServerNoticeType, data: Readonly<Record<string, unknown>>): Work<void> {
   const row = { type, app: noApplication, endpoint: noApplication, message: null, data: JSON.stringify(data) }
-  yield* sql.all(insertNotices, { notices: [row] })
+  yield* sql.run(insertNotices, { notices: [row] })
 }
 
 /**
@@ -148,7 +148,7 @@ export function* writeChangeNotices(
 ): Work<void> {
   if (app === managementApplication) return
   yield* sql.first(lockSubscriptions)
-  if ((yield* sql.first(selectSubscriber)) === undefined) return
+  if (!(yield* sql.any(selectSubscriber))) return
   const notices = endpoints.flatMap((endpoint) => types.map((type) => ({ type, endpoint, data: {} })))
   yield* writeNotices(sql, context, notices)
 }
@@ -204,7 +204,7 @@ export function alerts(port: Port): Methods<Alerts> {
 
     *addSilence({ rule, subject, startsInMs, lengthMs, reason, createdBy }) {
       return yield* port.transaction(function* (sql) {
-        yield* sql.all(sweepSilences)
+        yield* sql.run(sweepSilences)
         const { count = 0 } = (yield* sql.first(countSilences)) ?? {}
         if (count >= silencesLimit) {
           throw new AppError('quota_exceeded', `There are ${silencesLimit} silences already; end one first.`)
@@ -218,7 +218,7 @@ export function alerts(port: Port): Methods<Alerts> {
     *endSilence(id) {
       const key = decodeKey('slnc', id)
       if (key === undefined) return false
-      return (yield* port.transaction((sql) => sql.first(deleteSilence, { key, id }))) !== undefined
+      return yield* port.transaction((sql) => sql.any(deleteSilence, { key, id }))
     },
   }
 }
@@ -226,7 +226,7 @@ export function alerts(port: Port): Methods<Alerts> {
 /** Stores one change; answers whether the alert was as the change expects it. */
 function* store(sql: Sql, { rule, subject, version, state }: AlertChange): Work<boolean> {
   const key = { rule, subject, version }
-  if (state === null) return (yield* sql.first(deleteAlert, key)) !== undefined
+  if (state === null) return yield* sql.any(deleteAlert, key)
   const values = { ...key, state: JSON.stringify(state) }
-  return (yield* sql.first(version === 0 ? insertAlert : updateAlert, values)) !== undefined
+  return yield* sql.any(version === 0 ? insertAlert : updateAlert, values)
 }

@@ -152,18 +152,13 @@ export function* requeue(sql: Transaction, deliveries: readonly DeliveryKey[]): 
     .sort((a, b) => a.endpoint - b.endpoint || a.message - b.message)
   const queued = rows.length === 0 ? [] : yield* sql.all(insertReplays, { rows, ...spanOf(rows) })
   if (queued.length === 0) return []
-  yield* sql.all(deleteDead, { letters: queued })
-  yield* sql.all(movePayloadEnds, { messages: [...new Set(queued.map(({ message }) => message))], least: firstLookMs })
+  yield* sql.run(deleteDead, { letters: queued })
+  yield* sql.run(movePayloadEnds, { messages: [...new Set(queued.map(({ message }) => message))], least: firstLookMs })
   for (const [endpoint, list] of Map.groupBy(strange, (delivery) => delivery.endpoint)) {
-    yield* sql.all(addEndpoint, { endpoint, messages: list.map(({ message }) => message) })
+    yield* sql.run(addEndpoint, { endpoint, messages: list.map(({ message }) => message) })
   }
   yield* sql.queued([...new Set(queued.map(({ endpoint }) => endpoint))], replay)
   return queued
-}
-
-/** Whether a delivery waits in its endpoint's queue. */
-export function* isQueued(sql: Sql, delivery: DeliveryKey): Work<boolean> {
-  return (yield* findPlaces(sql, [delivery])).length > 0
 }
 
 /** Deliveries without any other field, to be listed in a statement. */

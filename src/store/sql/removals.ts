@@ -77,8 +77,8 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
   function* remove(sql: Transaction, app: number, wanted: readonly number[]): Work<boolean> {
     const endpoints = (yield* sql.all(deleteEndpointRows, { endpoints: wanted })).map(({ key }) => key)
     if (endpoints.length === 0) return false
-    yield* sql.all(stopLanes, { endpoints })
-    yield* sql.all(insertRemovals, { removed: endpoints.map((key) => ({ key })), kind: 'endpoint' })
+    yield* sql.run(stopLanes, { endpoints })
+    yield* sql.run(insertRemovals, { removed: endpoints.map((key) => ({ key })), kind: 'endpoint' })
     yield* sql.settingsChanged(endpoints)
     yield* writeChangeNotices(sql, port.context, ['endpoint.deleted'], app, endpoints)
     return true
@@ -90,8 +90,8 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
     const last = rows.at(-1)
     const isLast =
       rows.length < endpointsPerRemoval && (yield* removeHistory(sql, app, rowsPerRemoval)) < rowsPerRemoval
-    if (isLast) yield* sql.all(deleteRemoval, { key: app })
-    else if (last !== undefined) yield* sql.all(moveRemoval, { key: app, reached: last.key })
+    if (isLast) yield* sql.run(deleteRemoval, { key: app })
+    else if (last !== undefined) yield* sql.run(moveRemoval, { key: app, reached: last.key })
     yield* remove(
       sql,
       app,
@@ -113,22 +113,22 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
     const done = { cancelled, removed: cancelled + sums }
     if (sums === rowsPerRemoval) return done
     if (!port.hasOneWriter && now < since + graceMs) {
-      yield* sql.all(postponeRemoval, { key, due_at: since + graceMs })
+      yield* sql.run(postponeRemoval, { key, due_at: since + graceMs })
       return done
     }
-    yield* sql.all(deleteLane, { endpoint: key })
-    const isOwned = (yield* sql.first(selectLane, { endpoint: key })) !== undefined
-    if (isOwned) yield* sql.all(postponeRemoval, { key, due_at: now + ownerMs })
-    else yield* sql.all(deleteRemoval, { key })
+    yield* sql.run(deleteLane, { endpoint: key })
+    const isOwned = yield* sql.any(selectLane, { endpoint: key })
+    if (isOwned) yield* sql.run(postponeRemoval, { key, due_at: now + ownerMs })
+    else yield* sql.run(deleteRemoval, { key })
     return done
   }
 
   return {
     *deleteApplication(app) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(deleteApplicationRow, { app })) === undefined) return false
-        yield* sql.all(insertRemovals, { removed: [{ key: app }], kind: 'application' })
-        for (const each of deletesOfApp) yield* sql.all(each, { app })
+        if (!(yield* sql.any(deleteApplicationRow, { app }))) return false
+        yield* sql.run(insertRemovals, { removed: [{ key: app }], kind: 'application' })
+        for (const each of deletesOfApp) yield* sql.run(each, { app })
         yield* deleteSourcesOf(sql, app)
         yield* removeSome(sql, app, 0)
         return true
@@ -137,15 +137,15 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
 
     *deleteEndpoint(app, endpoint) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(selectEndpoint, { app, endpoint })) === undefined) return false
-        if ((yield* sql.first(bumpVersion, { app })) === undefined) return false
+        if (!(yield* sql.any(selectEndpoint, { app, endpoint }))) return false
+        if (!(yield* sql.any(bumpVersion, { app }))) return false
         return yield* remove(sql, app, [endpoint])
       })
     },
 
     *sweepRemoved() {
       // Outside of a transaction first: usually nothing is due, and then no write lock is needed.
-      if ((yield* port.relaxed.first(lockDueRemoval)) === undefined) return { cancelled: 0, more: false }
+      if (!(yield* port.relaxed.any(lockDueRemoval))) return { cancelled: 0, more: false }
       return yield* port.relaxed.transaction(function* (sql) {
         let cancelled = 0
         for (let rows = 0; rows < rowsPerRemoval; rows += visitRows) {

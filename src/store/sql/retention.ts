@@ -96,9 +96,7 @@ export function retention(
       return { now: yield* port.now(), apps: yield* port.relaxed.all(selectRetentions, { after, limit }) }
     },
 
-    *removeDead(app, keptMs) {
-      return (yield* port.relaxed.all(deleteDeadOf, { app, kept_ms: keptMs })).length
-    },
+    removeDead: (app, keptMs) => port.relaxed.count(deleteDeadOf, { app, kept_ms: keptMs }),
 
     *removeMessages(app, messages) {
       if (messages.length === 0) return 0
@@ -107,11 +105,11 @@ export function retention(
         const keys = rows.map(({ key }) => key)
         if (keys.length === 0) return 0
         for (const { key, event_id } of rows) {
-          if (event_id !== null) yield* sql.all(deleteEventId, { app, event_id, message: key })
+          if (event_id !== null) yield* sql.run(deleteEventId, { app, event_id, message: key })
         }
         const values = { messages: keys, ...spanOfKeys(keys) }
-        for (const table of messageTables) yield* sql.all(deleteOf[table], values)
-        yield* sql.all(deleteMessages, values)
+        for (const table of messageTables) yield* sql.run(deleteOf[table], values)
+        yield* sql.run(deleteMessages, values)
         return keys.length
       })
     },
@@ -121,17 +119,13 @@ export function retention(
     *postponePayloadEnds(messages) {
       for (const message of messages) {
         const values = { message, made_at: keyTime(message), least: firstLookMs, most: lastLookMs }
-        yield* port.relaxed.all(postponePayloadEnd, values)
+        yield* port.relaxed.run(postponePayloadEnd, values)
       }
     },
 
-    *forgetPayloadEnds(messages) {
-      yield* port.relaxed.all(deleteOf.payload_end, { messages, ...spanOfKeys(messages) })
-    },
+    forgetPayloadEnds: (messages) => port.relaxed.run(deleteOf.payload_end, { messages, ...spanOfKeys(messages) }),
 
-    *sweepWindows(limit) {
-      return (yield* port.relaxed.all(deleteEndedWindows, { limit })).length
-    },
+    sweepWindows: (limit) => port.relaxed.count(deleteEndedWindows, { limit }),
   }
 }
 

@@ -90,7 +90,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     const next = advanced(opened(row), step, message, yield* sql.now())
     const { reachedAt, nextAt, dueAt, failures, runs } = next
     const values = { reached_at: reachedAt, next_at: nextAt, due_at: dueAt, failures, runs: toJson(runs) }
-    yield* sql.all(advanceRow, { key, ...values })
+    yield* sql.run(advanceRow, { key, ...values })
   }
 
   return {
@@ -124,16 +124,13 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
           const row = yield* sql.first(table.locked, { key })
           if (row?.app !== app) return undefined
           const after = changedSchedule(opened(row), change, yield* sql.now())
-          yield* sql.all(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
+          yield* sql.run(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
           return after
         }),
       )
     },
 
-    *deleteSchedule(app, key) {
-      const row = yield* port.transaction((sql) => sql.first(table.remove, { app, key }))
-      return row !== undefined
-    },
+    deleteSchedule: (app, key) => port.transaction((sql) => sql.any(table.remove, { app, key })),
 
     *dueSchedules(limit, regions = null) {
       const { now, next } = (yield* port.first(selectNext)) as { now: EpochMs; next: EpochMs | null }

@@ -103,10 +103,10 @@ export function* sealAll(port: Port): Work<void> {
   const known = yield* port.all(selectSealingKeys)
   const reseal = resealer(port.context, new Set(known.map(({ id }) => id)))
   // Recorded before anything is sealed with it.
-  yield* port.all(insertSealingKey, { id: vault.sealsWith, proof: vault.seal(proofText, proofPlace) })
+  yield* port.run(insertSealingKey, { id: vault.sealsWith, proof: vault.seal(proofText, proofPlace) })
   for (const table of sealedTables) yield* sealTable(port, table, reseal)
   // Nothing is sealed with these any more, and no process that has them writes.
-  for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.all(deleteSealingKey, { id: key.id })
+  for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.run(deleteSealingKey, { id: key.id })
 }
 
 function* sealTable(port: Port, table: (typeof sealedTables)[number], reseal: Reseal): Work<void> {
@@ -123,7 +123,7 @@ function* sealTable(port: Port, table: (typeof sealedTables)[number], reseal: Re
           const value = resealed[i] ?? row[column]
           return [column, isJson && value !== null ? { sealed: value } : (value as string | null)]
         })
-        yield* sql.all(update, { ...after, ...Object.fromEntries(values) })
+        yield* sql.run(update, { ...after, ...Object.fromEntries(values) })
       }
       return rows.length === sealingChunk
     })

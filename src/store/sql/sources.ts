@@ -156,7 +156,7 @@ export function sources(port: Port): Methods<Sources> {
           const now = yield* sql.now()
           const after = { ...changedSource(opened(row), change, now), updatedAt: Math.max(now, row.updatedAt) }
           named.uid = after.uid
-          yield* sql.all(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
+          yield* sql.run(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
           return after
         }),
       )
@@ -164,7 +164,7 @@ export function sources(port: Port): Methods<Sources> {
 
     *deleteSource(app, key) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(table.remove, { app, key })) === undefined) return false
+        if (!(yield* sql.any(table.remove, { app, key }))) return false
         yield* deleteArrivals(sql, [key])
         return true
       })
@@ -175,14 +175,14 @@ export function sources(port: Port): Methods<Sources> {
         // In one order, so that two processes never wait for each other's rows.
         for (const count of [...counts].sort((a, b) => a.source - b.source)) {
           const { source, accepted, refused, refusedInRow, refusedCode } = count
-          yield* sql.all(addSums, { source, accepted, refused, in_row: refusedInRow, code: refusedCode })
+          yield* sql.run(addSums, { source, accepted, refused, in_row: refusedInRow, code: refusedCode })
         }
         for (const { headers, ...sample } of keep === 0 ? [] : samples) {
           const { source } = sample
           const taken = yield* sql.first(takeSlot, { source })
           if (taken === undefined) continue
-          yield* sql.all(putSample, { ...sample, headers: toJson(headers), slot: taken.samples % keep })
-          yield* sql.all(dropSlots, { source, keep })
+          yield* sql.run(putSample, { ...sample, headers: toJson(headers), slot: taken.samples % keep })
+          yield* sql.run(dropSlots, { source, keep })
         }
       })
     },
@@ -198,17 +198,15 @@ export function sources(port: Port): Methods<Sources> {
       return samples.sort((a, b) => b.at - a.at).slice(0, limit)
     },
 
-    *sweepSamples(ageMs, limit) {
-      return (yield* port.relaxed.all(sweepOldSamples, { age: ageMs, limit })).length
-    },
+    sweepSamples: (ageMs, limit) => port.relaxed.count(sweepOldSamples, { age: ageMs, limit }),
 
     refusingSources: (sinceMs, refusals, limit) => port.all(selectRefusing, { since: sinceMs, refusals, limit }),
   }
 }
 
 function* deleteArrivals(sql: Sql, sources: readonly number[]): Work<void> {
-  yield* sql.all(deleteSums, { sources })
-  yield* sql.all(deleteSamples, { sources })
+  yield* sql.run(deleteSums, { sources })
+  yield* sql.run(deleteSamples, { sources })
 }
 
 /** Deletes the sources of an application and what arrived at them. */
@@ -226,7 +224,7 @@ export function* deleteSourcesOf(sql: Sql, app: number): Work<void> {
  */
 export function* forgetSamples(sql: Sql, app: number): Work<number> {
   const sources = (yield* sql.all(selectSourcesOf, { app })).map(({ key }) => key)
-  return sources.length === 0 ? 0 : (yield* sql.all(deleteSamples, { sources })).length
+  return sources.length === 0 ? 0 : yield* sql.count(deleteSamples, { sources })
 }
 
 type Sealable = Omit<Source, 'id'>

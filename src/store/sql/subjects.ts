@@ -102,7 +102,7 @@ export function* followPointers(
   if (subjectPointers === undefined || isSame(subjectPointers, before?.settings.subjectPointers)) return
   // The secret of an application that has one stays: hashes that are stored keep their meaning.
   const secret = sealValue(vault, { secret: randomText(secretLength) }, subjectKeyPlace(app)) as string
-  yield* sql.all(upsertKey, { app, secret })
+  yield* sql.run(upsertKey, { app, secret })
 }
 
 /** The rules in stored columns. A secret that does not open is null, and leaves a line in the log. */
@@ -181,7 +181,7 @@ export function* eraseSubjects(sql: Transaction, erasures: readonly Erasure[]): 
   yield* erasePayloads(sql, touched)
   // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
   const cancelled = touched.flatMap((each) => (each.fate === 'erased' ? each.places : []))
-  if (cancelled.length > 0) yield* sql.all(deleteQueued, { places: cancelled })
+  if (cancelled.length > 0) yield* sql.run(deleteQueued, { places: cancelled })
   const keys = new Set(touched.map(({ row }) => row.key))
   const answers = yield* eraseAnswers(
     sql,
@@ -197,7 +197,7 @@ export function* eraseSubjects(sql: Transaction, erasures: readonly Erasure[]): 
 function* isRewritten(sql: Sql, erasure: Erasure): Work<boolean> {
   if (erasure.how !== 'rewrite' || (erasure.part?.from ?? 0) > 0) return false
   const { message, body } = erasure
-  return (yield* sql.first(selectRewritten, { message, body })) !== undefined
+  return yield* sql.any(selectRewritten, { message, body })
 }
 
 /** The deliveries that the step deals with. */
@@ -233,26 +233,26 @@ function* erasePayloads(sql: Transaction, touched: readonly Case[]): Work<void> 
   const named = firsts.flatMap(({ row }) => (row.event_id === null ? [] : [{ ...row, event_id: row.event_id }]))
   for (const [app, rows] of Map.groupBy(named, (row) => row.app)) {
     const messages = rows.map(({ key }) => key)
-    yield* sql.all(deleteEventIds, { app, event_ids: rows.map((row) => row.event_id), messages })
+    yield* sql.run(deleteEventIds, { app, event_ids: rows.map((row) => row.event_id), messages })
   }
   for (const { fate, erasure } of firsts) {
     if (fate === 'rewritten' && erasure.how === 'rewrite') yield* rewrite(sql, erasure.message, erasure)
   }
   const messages = firsts.filter(({ fate }) => fate === 'erased').map(({ row }) => row.key)
   if (messages.length === 0) return
-  yield* sql.all(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
+  yield* sql.run(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
   yield* deleteForms(sql, messages)
 }
 
 function* rewrite(sql: Transaction, message: number, { body, variants }: Rewritten): Work<void> {
-  yield* sql.all(rewriteMessage, { message, body })
-  yield* sql.all(deleteOtherVariants, { message, kept: variants.map(({ n }) => n) })
-  for (const variant of variants) yield* sql.all(rewriteVariant, { message, ...variant })
+  yield* sql.run(rewriteMessage, { message, body })
+  yield* sql.run(deleteOtherVariants, { message, kept: variants.map(({ n }) => n) })
+  for (const variant of variants) yield* sql.run(rewriteVariant, { message, ...variant })
 }
 
 /** The dead letters among those erased that were written to a dead-letter file before. */
 function* filedAmong(sql: Sql, { dead, unfiled }: ErasedAnswers): Work<DeliveryKey[]> {
-  if (dead.length === 0 || (yield* sql.first(selectFiled)) === undefined) return []
+  if (dead.length === 0 || !(yield* sql.any(selectFiled))) return []
   const waiting = new Set(unfiled.map(({ endpoint, message }) => `${endpoint} ${message}`))
   return dead.filter(({ endpoint, message }) => !waiting.has(`${endpoint} ${message}`))
 }
@@ -269,7 +269,7 @@ function* reindex(sql: Sql, cases: readonly Case[], gone: readonly number[]): Wo
   ]
   for (const [app, list] of Map.groupBy(again, ({ row }) => row.app)) {
     for (const [hash, some] of Map.groupBy(list, ({ erasure }) => erasure.hash)) {
-      yield* sql.all(insertSubjects, { app, hash, messages: some.map(({ row }) => ({ message: row.key })) })
+      yield* sql.run(insertSubjects, { app, hash, messages: some.map(({ row }) => ({ message: row.key })) })
     }
   }
 }

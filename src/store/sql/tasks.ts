@@ -103,7 +103,7 @@ export function tasks(port: Port): Methods<Tasks> {
       const { find, lease: take } = regions === null ? anyTask : taskOfRegions
       const lease = { lease_ms: leaseMs, ...(regions !== null && { regions }) }
       // Reads first, because the usual answer is "none" and needs no write lock.
-      if ((yield* port.relaxed.first(find, lease)) === undefined) return undefined
+      if (!(yield* port.relaxed.any(find, lease))) return undefined
       const row = yield* port.relaxed.transaction((sql) => sql.first(take, lease))
       return row && { ...toTask(row), epoch: row.epoch }
     },
@@ -113,7 +113,7 @@ export function tasks(port: Port): Methods<Tasks> {
       const { erase, audit, forgetSamplesOf } = step
       const transaction = erase || audit || forgetSamplesOf ? port.erase : port.relaxed.transaction
       return yield* transaction(function* (sql): Work<StepDone | 'lost'> {
-        if ((yield* sql.first(lockLeased, { key, epoch })) === undefined) return 'lost'
+        if (!(yield* sql.any(lockLeased, { key, epoch }))) return 'lost'
         const replayed = yield* requeue(sql, step.onlyDead ? yield* stillDead(sql, step.replay) : step.replay)
         const purged = step.purge.length === 0 ? [] : yield* sql.all(deleteDead, { letters: keysOf(step.purge) })
         const erased = erase && (yield* eraseSubjects(sql, erase))
@@ -128,15 +128,13 @@ export function tasks(port: Port): Methods<Tasks> {
         const pauseMs = status === 'running' ? step.restMs(done) : 0
         const leaseMs = status === 'running' && pauseMs === 0 ? step.leaseMs : 0
         const saved = { cursor: toJson(cursor), status, data: toJson(step.data(done)) }
-        yield* sql.all(saveStep, { key, ...saved, lease_ms: leaseMs, pause_ms: pauseMs })
+        yield* sql.run(saveStep, { key, ...saved, lease_ms: leaseMs, pause_ms: pauseMs })
         if (audit) yield* appendAudit(sql, port.context, audit)
         return done
       })
     },
 
-    *releaseTask({ key, epoch }) {
-      yield* port.relaxed.all(releaseLeased, { key, epoch })
-    },
+    releaseTask: ({ key, epoch }) => port.relaxed.run(releaseLeased, { key, epoch }),
 
     *commandTask(id, command) {
       const key = decodeKey('qtask', id)
@@ -156,7 +154,7 @@ export function tasks(port: Port): Methods<Tasks> {
 
 /** Ends the leases of all tasks: for the process that has just proved that it alone owns the file. */
 export function* releaseAllTasks(sql: Sql): Work<void> {
-  yield* sql.all(releaseAll)
+  yield* sql.run(releaseAll)
 }
 
 function* stillDead(sql: Transaction, letters: readonly DeliveryKey[]): Work<DeliveryKey[]> {

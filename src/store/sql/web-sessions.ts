@@ -79,7 +79,7 @@ const noteUse = noteUseOf('note-web-session-use', 'web_session')
 export function webSessions(port: Port): Methods<WebSessions> {
   function* create(kind: 'session' | 'link', owner: WebSessionOwner, values: Values): Work<WebSessionRow> {
     return yield* port.transaction(function* (sql) {
-      yield* sql.all(sweepSessions)
+      yield* sql.run(sweepSessions)
       const admin_hash = 'adminHash' in owner ? owner.adminHash : null
       const { key } = yield* insertNew(sql, 'sess', insertSession, () => ({
         kind,
@@ -87,7 +87,7 @@ export function webSessions(port: Port): Methods<WebSessions> {
         admin_hash,
         ...values,
       }))
-      yield* sql.all(trimSessions, { kind, ...ownerOf(owner) })
+      yield* sql.run(trimSessions, { kind, ...ownerOf(owner) })
       return (yield* sql.first(selectSessionByKey, { key })) as WebSessionRow
     })
   }
@@ -113,22 +113,20 @@ export function webSessions(port: Port): Methods<WebSessions> {
       return yield* port.transaction(function* (sql) {
         const found = yield* sql.first(selectSessionByKey, { key })
         if (found?.id !== id || (owner !== null && !isOwner(found, owner))) return false
-        return (yield* sql.first(deleteSession, { key })) !== undefined
+        return yield* sql.any(deleteSession, { key })
       })
     },
 
     *endWebSessions(owner, except) {
       const values = { except: except ?? -1 }
-      return (yield* port.transaction((sql) =>
+      return yield* port.transaction((sql) =>
         owner === null
-          ? sql.all(deleteAllSessions, values)
-          : sql.all(deleteOwnedSessions, { ...values, ...ownerOf(owner) }),
-      )).length
+          ? sql.count(deleteAllSessions, values)
+          : sql.count(deleteOwnedSessions, { ...values, ...ownerOf(owner) }),
+      )
     },
 
-    *noteWebSessionUse(key) {
-      yield* port.relaxed.all(noteUse, { key })
-    },
+    noteWebSessionUse: (key) => port.relaxed.run(noteUse, { key }),
 
     *createSignInLink({ hash, owner, expiresInMs }) {
       const values = { hash, expires_in_ms: Math.round(expiresInMs) }
@@ -139,9 +137,7 @@ export function webSessions(port: Port): Methods<WebSessions> {
       return yield* withOwner(port, yield* port.first(selectSession, { hash, kind: 'link' }))
     },
 
-    *useSignInLink(hash) {
-      return (yield* port.transaction((sql) => sql.first(deleteLink, { hash }))) !== undefined
-    },
+    useSignInLink: (hash) => port.transaction((sql) => sql.any(deleteLink, { hash })),
 
     *findAdminKey() {
       const row = yield* port.first(selectOldestAdminKey)

@@ -128,7 +128,7 @@ export function workers(
     *join({ description, leaseMs, regions = null }) {
       yield* port.transaction(endLapsed)
       const row = yield* port.transaction(function* (sql) {
-        yield* sql.all(sweepWorkers)
+        yield* sql.run(sweepWorkers)
         return yield* sql.first(insertWorker, { description, regions, lease_ms: Math.round(leaseMs) })
       })
       return row?.id as number
@@ -136,7 +136,7 @@ export function workers(
 
     *renew(worker, leaseMs, report) {
       const values = { worker, lease_ms: Math.round(leaseMs), report: report ? JSON.stringify(report) : null }
-      const alive = (yield* port.transaction((sql) => sql.first(extendLease, values))) !== undefined
+      const alive = yield* port.transaction((sql) => sql.any(extendLease, values))
       let found = yield* shares(worker)
       const died = alive && found.odd > 0 ? yield* port.transaction(endLapsed) : []
       if (died.length > 0) found = yield* shares(worker)
@@ -155,7 +155,7 @@ export function workers(
 
 /** Ends workers whose lease has lapsed, and answers them. */
 function* endLapsed(sql: Transaction): Work<EndedWorkers> {
-  yield* sql.all(shortenLeases)
+  yield* sql.run(shortenLeases)
   return yield* endWorkers(sql, yield* sql.all(selectLapsed))
 }
 
@@ -166,9 +166,9 @@ function* endLapsed(sql: Transaction): Work<EndedWorkers> {
 function* endWorkers(sql: Transaction, rows: readonly EndingWorker[]): Work<EndedWorkers> {
   if (rows.length === 0) return []
   const workers = rows.map(({ id }) => id)
-  yield* sql.all(markEnded, { workers })
+  yield* sql.run(markEnded, { workers })
   const owned = new Map((yield* sql.all(countOwned, { workers })).map(({ owner, lanes }) => [owner, lanes]))
-  yield* sql.all(orphanLanes, { workers })
+  yield* sql.run(orphanLanes, { workers })
   yield* sql.lanesFreed()
   return rows.map(({ id, description }) => ({ worker: id, description, lanes: owned.get(id) ?? 0 }))
 }
@@ -178,9 +178,9 @@ type EndedWorkers = NonNullable<Renewal['died']>
 /** Ends every lease: for the process that has just proved that it alone owns the file. */
 export function* endAllLeases(port: Port): Work<void> {
   yield* port.transaction(function* (sql) {
-    yield* sql.all(lapseLeases)
+    yield* sql.run(lapseLeases)
     yield* endWorkers(sql, yield* sql.all(selectLive))
-    yield* sql.all(endAnyLead)
+    yield* sql.run(endAnyLead)
   })
 }
 
@@ -256,9 +256,7 @@ export function leading(port: Port): Methods<Leading> {
 
     listWorkers: (limit) => port.all(selectWorkers, { limit }),
 
-    *resign({ id }) {
-      yield* port.all(endLead, { id })
-    },
+    resign: ({ id }) => port.run(endLead, { id }),
 
     *leader() {
       const row = yield* port.first(selectLeader)
