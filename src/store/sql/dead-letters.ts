@@ -21,9 +21,11 @@ import {
   type Part,
   parameters,
   type Statement,
+  snakeCase,
   statement,
   toJson,
   type Values,
+  valuesOf,
 } from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
@@ -102,12 +104,13 @@ interface Place {
 
 const selectPlace = statement<Place>('message-place', { json: ['endpoints', 'plan'] })`
   select id, app, endpoints, plan from message where key = :key ${forUpdate}`
+const imported = {
+  ...snakeCase('key', 'id', 'app', 'eventType', 'eventId', 'channels', 'contentType', 'body', 'tags', 'headers'),
+  ...snakeCase('deliverAt', 'expiresAt', 'orderingKey'),
+}
 const insertMessage = statement('import-message')`
-  insert into message
-    (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at,
-     ordering_key)
-  values (:key, :id, :app, :event_type, :event_id, :channels, :content_type, :endpoints, :body, :tags, :headers,
-          :deliver_at, :expires_at, :ordering_key)
+  insert into message (${Object.values(imported).join(', ')}, endpoints)
+  values (${parameters(Object.values(imported))}, :endpoints)
   on conflict do nothing returning key`
 // A message that has the event id by now keeps it.
 const insertEventId = statement('import-event-id')`
@@ -233,23 +236,9 @@ function* addMessage(
   body: Uint8Array,
 ): Work<boolean> {
   const { message, endpoint } = letter
-  const added = yield* sql.first(insertMessage, {
-    key,
-    id,
-    app,
-    event_type: message.eventType,
-    event_id: message.eventId,
-    channels: toJson(message.channels),
-    content_type: message.contentType,
-    endpoints: [endpoint],
-    body,
-    tags: toJson(message.tags),
-    headers: toJson(message.headers),
-    deliver_at: message.deliverAt,
-    expires_at: message.expiresAt,
-    ordering_key: message.orderingKey,
-  })
-  if (added === undefined) return false
+  const values = valuesOf({ ...message, key, id, app, body }, imported)
+  const added = yield* sql.any(insertMessage, { ...values, endpoints: [endpoint] })
+  if (!added) return false
   const planned = yield* planFor(sql, key, letter)
   if (planned !== null) {
     yield* sql.run(widenMessage, { key, endpoints: [endpoint], plan: toJson({ [endpoint]: planned }) })

@@ -22,7 +22,17 @@ import { lockForOneMore } from './applications.ts'
 import { among } from './dialect.ts'
 import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, type Shape, snakeCase, statement, toJson, type Values, valuesOf } from './statement.ts'
+import {
+  columnsOf,
+  fragment,
+  type Part,
+  type Shape,
+  snakeCase,
+  statement,
+  toJson,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 
 /** The fields that making and changing a schedule sets, and their columns. */
 const settable = {
@@ -41,18 +51,13 @@ const shape: Shape<ScheduleRow> = {
 
 const table = namedTable<ScheduleRow>('schedule', columns, [...Object.values(settable), 'due_at'], shape)
 // Both lean on schedule_due.
-const selectDue = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>('due-schedules', shape)`
-  select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
-    from schedule where due_at <= :at order by due_at limit :limit`
-const selectDueOf = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>('due-schedules-of-regions', shape)`
-  select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
-    from schedule where due_at <= :at and ${among(
-      `coalesce((select settings ->> 'region' from application where application.key = schedule.app limit 1),
-                '${defaultRegion}')`,
-      ':regions',
-      'text',
-    )}
-   order by due_at limit :limit`
+const ofApplication = 'from application where application.key = schedule.app limit 1'
+const selectDue = (name: string, condition: Part) => statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(name, shape)`
+  select ${columns}, (select id ${ofApplication}) as "appId"
+    from schedule where due_at <= :at ${condition} order by due_at limit :limit`
+const selectAllDue = selectDue('due-schedules', '')
+const regionOf = `coalesce((select settings ->> 'region' ${ofApplication}), '${defaultRegion}')`
+const selectDueOf = selectDue('due-schedules-of-regions', fragment`and ${among(regionOf, ':regions', 'text')}`)
 const selectLate = statement<LateSchedule>('late-schedules')`
   select id, uid, app, next_at as "nextAt", failures from schedule where due_at <= :at order by due_at limit :limit`
 const selectNext = statement<{ now: EpochMs; next: EpochMs | null }>('next-schedule')`
@@ -137,7 +142,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
       return {
         now,
         schedules: (regions === null
-          ? yield* port.all(selectDue, { at: now, limit })
+          ? yield* port.all(selectAllDue, { at: now, limit })
           : yield* port.all(selectDueOf, { at: now, limit, regions })
         ).map(opened),
         nextInMs: next === null ? undefined : next - now,

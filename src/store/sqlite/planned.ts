@@ -144,20 +144,9 @@ interface Cursor {
   readonly next: number
 }
 
-interface WideRow {
-  readonly app: number
-  readonly endpoints: string
-  readonly expires_at: EpochMs | null
-  readonly plan: string | null
-}
-
 /** The part of a wide message that its deliveries need. */
-interface Wide {
-  readonly message: number
-  readonly app: number
+interface Wide extends Pick<PlannedMessage, 'key' | 'app' | 'expiresAt' | 'plan'> {
   readonly endpoints: readonly number[]
-  readonly expiresAt: EpochMs | null
-  readonly plan: Plan | null
 }
 
 /**
@@ -170,9 +159,9 @@ export function fanOut(
   { inTransaction, enqueue }: Queueing,
   enqueuePlanned: EnqueuePlanned,
 ): (limit: number) => Expansion {
-  const listed = connection.prepare<WideRow>(
-    'select app, endpoints, expires_at, plan from message where key = ? and expunged_at is null',
-  )
+  type Stored = Omit<Wide, 'endpoints' | 'plan'> & { readonly endpoints: string; readonly plan: string | null }
+  const listed = connection.prepare<Stored>(`
+    select key, app, endpoints, expires_at as expiresAt, plan from message where key = ? and expunged_at is null`)
   const cursor = connection.prepare<Cursor>('select message, since, next from fan_out order by message limit 1')
   const live = connection.prepare<unknown>('select 1 from endpoint where key = ? and deleted_at is null')
   const move = connection.prepare('update fan_out set next = ? where message = ?')
@@ -181,16 +170,12 @@ export function fanOut(
   // Fifty thousand keys take milliseconds to parse, and are needed once per chunk.
   let parsed: Wide | undefined
 
-  function wideOf(message: number): Wide {
-    if (parsed?.message === message) return parsed
-    const row = listed.get(message)
-    parsed = {
-      message,
-      app: row?.app ?? 0,
-      endpoints: JSON.parse(row?.endpoints ?? '[]'),
-      expiresAt: row?.expires_at ?? null,
-      plan: fromJson(row?.plan ?? null),
-    }
+  function wideOf(key: number): Wide {
+    if (parsed?.key === key) return parsed
+    const row = listed.get(key)
+    parsed = row
+      ? { ...row, endpoints: JSON.parse(row.endpoints), plan: fromJson(row.plan) }
+      : { key, app: 0, endpoints: [], expiresAt: null, plan: null }
     return parsed
   }
 
