@@ -119,7 +119,6 @@ function stepAlert(
   return { state: firing, announce: isSilenced ? null : 'firing' }
 }
 
-/** The step of an alert that fires. */
 function stepFiring(before: AlertState, rule: AlertRule, reading: Reading, isSilenced: boolean, now: EpochMs): Step {
   if (isClear(rule, reading.value)) {
     const clearSince = Math.min(before.clearSince ?? now, now)

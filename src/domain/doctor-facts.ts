@@ -162,7 +162,6 @@ export const doctorLimits = {
   clockMs: 2000,
   diskBytes: 1024 * mib,
   logBytes: 128 * mib,
-  /** The share of connections in use. */
   connectionShare: 0.9,
   idleTransactionMs: 60_000,
   longTransactionMs: 10 * 60_000,
@@ -171,7 +170,6 @@ export const doctorLimits = {
   scheduleMs: 60_000,
   /** The share of the waiting limit in use. */
   waitingShare: 0.8,
-  /** The share of slots in use. */
   slotShare: 0.85,
 }
 export type DoctorLimits = Readonly<typeof doctorLimits>

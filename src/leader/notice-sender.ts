@@ -98,7 +98,6 @@ function messageOf({ key, type, at, data }: StoredNotice): Item {
 
 /** Waits before the second and each further run of a command. */
 const retryWaitsMs = [1000, 5000, 30_000, 120_000]
-/** Commands that run at once. */
 const commandsAtOnce = 4
 
 interface AlertReceiversParts {
@@ -119,7 +118,6 @@ interface Running {
   isBusy: boolean
 }
 
-/** The uid of the endpoint of a receiver. */
 function receiverUid({ name }: Pick<WebReceiver, 'name'>): string {
   return `alert-${name}`
 }

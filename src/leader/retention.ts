@@ -8,7 +8,6 @@ import type { Store } from '../store/store.ts'
 /** Applications that are read at once, and in all: beyond them the limits of the server hold. */
 const appsPerPage = 500
 const mostApps = 20_000
-/** Messages that one step looks at. */
 const messagesPerStep = 50
 /** Deliveries whose dead letters are looked up at once. */
 const deliveriesAtOnce = 500

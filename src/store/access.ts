@@ -28,7 +28,6 @@ export interface Keys {
    * how many.
    */
   expireAppTokens(app: number, sessionIds: readonly string[] | null, inMs: number): Promise<number>
-  /** Ends one token now. */
   endAppToken(key: number): Promise<void>
 }
 

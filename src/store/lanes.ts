@@ -317,7 +317,6 @@ export interface LaneFacts {
   readonly region: string
   /** Workers alive that serve the region. */
   readonly workersServing: number
-  /** The settings of its application. */
   readonly appSettings: ApplicationSettings
 }
 

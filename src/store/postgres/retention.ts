@@ -203,7 +203,6 @@ async function removeSome(run: Run, rows: readonly OldMessage[]): Promise<number
   return old.length
 }
 
-/** Frees the event ids of messages. */
 async function removeEventIds(run: Run, messages: readonly OldMessage[]): Promise<void> {
   const named = messages.filter((row) => row.event_id !== null)
   if (named.length === 0) return

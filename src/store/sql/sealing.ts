@@ -19,7 +19,6 @@ const deleteSealingKey = statement('delete-sealing-key')`delete from sealing_key
 /** The columns by which tables know their rows, and sealed records by the names of their columns. */
 type SealedRow = Readonly<Record<'key' | 'app', number> & Record<'id' | 'name', string> & Record<string, unknown>>
 
-/** A table with sealed records. */
 interface SealedTable {
   readonly name: string
   /** The columns of its primary key, each with a value in front of all rows. */
