@@ -44,7 +44,6 @@ export interface Delivering {
   figures(): WorkerFigures & { readonly leads: boolean }
 }
 
-/** The parts that delivering is made from. */
 interface DeliveringParts {
   readonly config: Config
   readonly store: Store

@@ -1,4 +1,4 @@
-import type { Severity } from './doctor-facts.ts'
+import type { AlertState } from './alert.ts'
 
 /** A receiver of alerts that the alerts file names. */
 export type AlertReceiver = WebReceiver | CommandReceiver
@@ -49,16 +49,10 @@ export interface Announced {
   readonly data: AnnouncedData
 }
 
-interface AnnouncedData {
+interface AnnouncedData
+  extends Pick<AlertState, 'severity' | 'sentence' | 'command' | 'value' | 'threshold' | 'app' | 'endpoint'> {
   readonly rule: string
   readonly alertId: string
-  readonly severity: Severity
-  readonly sentence: string
-  readonly command: string
-  readonly value: number
-  readonly threshold: number
-  readonly app: string | null
-  readonly endpoint: string | null
   readonly [more: string]: unknown
 }
 

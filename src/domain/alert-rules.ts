@@ -55,26 +55,25 @@ export const figures = {
     unit: 'deliveries',
     side: 'above',
     read: ({ queues }) =>
-      queues && [
-        {
-          ...ofServer,
-          value: queues.waiting,
-          sentence: `${count(queues.waiting, 'delivery waits', 'deliveries wait')}, the first due for ${span(queues.oldestDueMs)}.`,
-          command: 'sluice why',
-        },
-      ],
+      queues &&
+      ofServer(
+        queues.waiting,
+        `${count(queues.waiting, 'delivery waits', 'deliveries wait')}, the first due for ${span(queues.oldestDueMs)}.`,
+        'sluice why',
+      ),
   },
   endpoint_waiting: {
     meaning: 'deliveries that wait for one endpoint',
     unit: 'deliveries',
     side: 'above',
     read: ({ endpoints }) =>
-      endpoints?.map((each) => ({
-        ...ofEndpoint(each),
-        value: each.waiting,
-        sentence: `${count(each.waiting, 'delivery waits', 'deliveries wait')} for ${nameOf(each)}.`,
-        command: whyOf(each),
-      })),
+      endpoints?.map((each) =>
+        ofEndpoint(
+          each,
+          each.waiting,
+          `${count(each.waiting, 'delivery waits', 'deliveries wait')} for ${nameOf(each)}.`,
+        ),
+      ),
   },
   saturation: {
     meaning: 'share of the slots for attempts that the workers use',
@@ -83,61 +82,51 @@ export const figures = {
     read: ({ system }) => {
       if (system === undefined) return undefined
       const { inFlight, limit } = slotsOf(system)
-      const value = limit === 0 ? 0 : inFlight / limit
-      return [{ ...ofServer, value, sentence: `Workers use ${slotsText(system)}.`, command: 'sluice doctor' }]
+      return ofServer(limit === 0 ? 0 : inFlight / limit, `Workers use ${slotsText(system)}.`, 'sluice doctor')
     },
   },
   wait_p95: {
     meaning: '95th percentile of the wait before the first attempt, over five minutes',
     unit: 'seconds',
     side: 'above',
-    read: ({ recent: { waitP95Ms, windowMs } }) => [
-      {
-        ...ofServer,
-        value: (waitP95Ms ?? 0) / 1000,
-        sentence: `One delivery in twenty waited ${span(waitP95Ms ?? 0)} or longer for its first attempt, in the last ${span(windowMs)}.`,
-        command: 'sluice doctor',
-      },
-    ],
+    read: ({ recent: { waitP95Ms, windowMs } }) =>
+      ofServer(
+        (waitP95Ms ?? 0) / 1000,
+        `One delivery in twenty waited ${span(waitP95Ms ?? 0)} or longer for its first attempt, in the last ${span(windowMs)}.`,
+        'sluice doctor',
+      ),
   },
   failures: {
     meaning: `failed attempts ÷ delivered deliveries, over five minutes; 0 below ${leastFailures} failures`,
     unit: 'ratio',
     side: 'above',
-    read: ({ recent: { failed, delivered, windowMs } }) => [
-      {
-        ...ofServer,
-        value: failed < leastFailures ? 0 : failed / Math.max(1, delivered),
-        sentence: `${count(failed, 'attempt')} failed and ${count(delivered, 'delivery', 'deliveries')} succeeded in the last ${span(windowMs)}.`,
-        command: 'sluice doctor',
-      },
-    ],
+    read: ({ recent: { failed, delivered, windowMs } }) =>
+      ofServer(
+        failed < leastFailures ? 0 : failed / Math.max(1, delivered),
+        `${count(failed, 'attempt')} failed and ${count(delivered, 'delivery', 'deliveries')} succeeded in the last ${span(windowMs)}.`,
+        'sluice doctor',
+      ),
   },
   behind: {
     meaning: 'deliveries that were due more than a minute ago',
     unit: 'deliveries',
     side: 'above',
     read: ({ queues }) =>
-      queues && [
-        {
-          ...ofServer,
-          value: queues.behind,
-          sentence: `${count(queues.behind, 'delivery was', 'deliveries were')} due more than a minute ago, the first ${span(queues.oldestDueMs)} ago.`,
-          command: 'sluice why --sort age',
-        },
-      ],
+      queues &&
+      ofServer(
+        queues.behind,
+        `${count(queues.behind, 'delivery was', 'deliveries were')} due more than a minute ago, the first ${span(queues.oldestDueMs)} ago.`,
+        'sluice why --sort age',
+      ),
   },
   circuit_open: {
     meaning: 'circuit of one endpoint that opened by itself, while deliveries wait (1 = open)',
     unit: 'circuits',
     side: 'above',
     read: ({ openCircuits }) =>
-      openCircuits?.map((each) => ({
-        ...ofEndpoint(each),
-        value: 1,
-        sentence: `The circuit of ${nameOf(each)} is open: its attempts fail, and deliveries wait.`,
-        command: whyOf(each),
-      })),
+      openCircuits?.map((each) =>
+        ofEndpoint(each, 1, `The circuit of ${nameOf(each)} is open: its attempts fail, and deliveries wait.`),
+      ),
   },
   dead_letters: {
     meaning: 'deliveries that became dead letters in ten minutes, if twice as many as in the ten minutes before',
@@ -148,7 +137,7 @@ export const figures = {
       if (system === undefined) return undefined
       const { recent, before } = system.dead
       const value = recent < 2 * before ? 0 : recent
-      return [{ ...ofServer, value, ...words('dead_letters_growing', system, { deadLetters: threshold }) }]
+      return [{ subject: '', value, ...words('dead_letters_growing', system, { deadLetters: threshold }) }]
     },
   },
   worker_died: {
@@ -159,7 +148,7 @@ export const figures = {
     read: ({ system }) =>
       system?.workers.flatMap((worker) => {
         const said = words('worker_died', { ...system, workers: [worker] }, {})
-        return said.sentence === '' ? [] : [{ ...ofServer, subject: `worker ${worker.id}`, value: 1, ...said }]
+        return said.sentence === '' ? [] : [{ subject: `worker ${worker.id}`, value: 1, ...said }]
       }),
   },
   schedule_late: {
@@ -170,7 +159,7 @@ export const figures = {
     read: ({ system }, threshold) => {
       if (system === undefined) return undefined
       const value = Math.max(0, ...system.lateSchedules.map(({ lateMs }) => lateMs)) / 1000
-      return [{ ...ofServer, value, ...words('schedule_late', system, { scheduleMs: threshold * 1000 }) }]
+      return [{ subject: '', value, ...words('schedule_late', system, { scheduleMs: threshold * 1000 }) }]
     },
   },
   disk_free: {
@@ -181,7 +170,7 @@ export const figures = {
     read: ({ system }, threshold) => {
       const disk = system?.store.disk
       if (system === undefined || disk == null) return system && []
-      return [{ ...ofServer, value: disk.freeBytes, ...words('disk_filling', system, { diskBytes: threshold }) }]
+      return [{ subject: '', value: disk.freeBytes, ...words('disk_filling', system, { diskBytes: threshold }) }]
     },
   },
   wal_size: {
@@ -192,7 +181,7 @@ export const figures = {
     read: ({ system }, threshold) => {
       const logBytes = system?.store.logBytes
       if (system === undefined || logBytes == null) return system && []
-      return [{ ...ofServer, value: logBytes, ...words('wal_filling', system, { logBytes: threshold }) }]
+      return [{ subject: '', value: logBytes, ...words('wal_filling', system, { logBytes: threshold }) }]
     },
   },
 } as const satisfies Readonly<Record<string, Figure>>
@@ -242,14 +231,13 @@ function rule(
   return { name, figure, severity, side: figures[figure].side, threshold, clear, holdMs, clearMs }
 }
 
-const ofServer = { subject: '', app: null, endpoint: null } as const
-
-function ofEndpoint({ id, app, endpoint }: EndpointName) {
-  return { subject: id, app, endpoint }
+/** The one reading of a figure of the server. */
+function ofServer(value: number, sentence: string, command: string): readonly Reading[] {
+  return [{ subject: '', app: null, endpoint: null, value, sentence, command }]
 }
 
-function whyOf({ app, endpoint }: EndpointName): string {
-  return `sluice why ${app} --endpoint ${endpoint}`
+function ofEndpoint({ id, app, endpoint }: EndpointName, value: number, sentence: string): Reading {
+  return { subject: id, app, endpoint, value, sentence, command: `sluice why ${app} --endpoint ${endpoint}` }
 }
 
 /** The sentence and the command of the doctor's rule about the same trouble; both are empty without a finding. */

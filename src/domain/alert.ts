@@ -75,20 +75,16 @@ export interface Silence {
 export type Announcement = 'firing' | 'resolved'
 
 /** A change of an alert, with the announcement that goes with it. */
-export interface AlertChange {
-  readonly rule: string
-  readonly subject: string
+export interface AlertChange extends Omit<StoredAlert, 'state'>, Step {
   /** The version that it replaces; 0 for a new alert. */
   readonly version: number
-  /** Null removes the alert. */
-  readonly state: AlertState | null
-  readonly announce: Announcement | null
 }
 
 /** Resolved alerts are kept this long. */
 export const resolvedKeptMs = 7 * 24 * 60 * 60 * 1000
 
 interface Step {
+  /** Null removes the alert. */
   readonly state: AlertState | null
   readonly announce: Announcement | null
 }
@@ -123,7 +119,6 @@ function stepAlert(
   return { state: firing, announce: isSilenced ? null : 'firing' }
 }
 
-/** The step of an alert that fires. */
 function stepFiring(before: AlertState, rule: AlertRule, reading: Reading, isSilenced: boolean, now: EpochMs): Step {
   if (isClear(rule, reading.value)) {
     const clearSince = Math.min(before.clearSince ?? now, now)

@@ -79,17 +79,11 @@ export interface AttemptSummary extends Omit<Attempt, 'response' | 'responseHead
 }
 
 /** A delivery that used up its attempts or its time. */
-export interface DeadLetter {
+export interface DeadLetter extends Pick<Attempt, 'endpoint' | 'message' | 'status' | 'code' | 'error' | 'response'> {
   readonly app: number
-  readonly endpoint: number
-  readonly message: number
   readonly reason: DeadReason
   readonly attempts: number
   readonly diedAt: EpochMs
-  readonly status: number
-  readonly code: OutcomeCode
-  readonly error: string | null
-  readonly response: Uint8Array | null
 }
 
 /** All of a dead letter but the last answer, which may be large. */

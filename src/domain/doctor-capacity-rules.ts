@@ -7,14 +7,12 @@ import { count, perSecond, span } from './phrases.ts'
 export const capacityRules: readonly Rule[] = [
   {
     code: 'in_flight_saturated',
-    severity: 'warning',
     meaning: 'The workers use nearly all their slots, and endpoints wait for a free one.',
     remedy: "Raise `inFlight`, or start more workers (Postgres). The finding names the number that Little's law gives.",
     find: findSaturation,
   },
   {
     code: 'backlog_one_destination',
-    severity: 'warning',
     meaning:
       'Deliveries have been due for more than a minute, most of them for one endpoint, and no other rule names the cause.',
     remedy: 'Look at the endpoint. Pausing it or opening its circuit frees its slots for others.',
@@ -33,7 +31,6 @@ export const capacityRules: readonly Rule[] = [
   },
   {
     code: 'backlog_many_destinations',
-    severity: 'warning',
     meaning:
       'Deliveries have been due for more than a minute for several endpoints, and no other rule names the cause.',
     remedy: 'Look at the capacity: workers, slots, timeouts and the machine.',

@@ -17,7 +17,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'endpoint_disabled',
-    severity: 'warning',
     meaning: 'An endpoint is disabled, and deliveries wait for it.',
     remedy: 'Fix the receiver, then enable the endpoint; the deliveries are sent.',
     when: ({ reason, waiting }) => reason === 'disabled' && waiting > 0,
@@ -28,7 +27,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'endpoint_paused',
-    severity: 'warning',
     meaning: 'An operator paused an endpoint, and deliveries wait for it.',
     remedy: 'Resume the endpoint.',
     when: ({ reason, waiting }) => reason === 'paused' && waiting > 0,
@@ -36,7 +34,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'circuit_opened_by_hand',
-    severity: 'warning',
     meaning: 'An operator opened the circuit of an endpoint, and deliveries wait for it.',
     remedy: 'Close the circuit.',
     when: ({ reason, waiting }) => reason === 'opened_by_hand' && waiting > 0,
@@ -44,7 +41,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'head_blocked',
-    severity: 'warning',
     meaning: 'The first delivery of an ordered lane has no attempts left, and all others wait behind it.',
     remedy: 'Retry the delivery, or skip it with `sluice lane skip-head`.',
     when: ({ reason }) => reason === 'head_blocked',
@@ -52,7 +48,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'token_endpoint_fails',
-    severity: 'warning',
     meaning: 'The token endpoint of an endpoint gives no access token, so nothing is sent to its receiver.',
     remedy: 'Bring the token endpoint back, or correct `auth` of the endpoint: client id, client secret, scope.',
     when: ({ reason, waiting, recent }) => reason === 'held' && waiting > 0 && failedBy(recent, 'token_failed'),
@@ -64,7 +59,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'client_certificate_refused',
-    severity: 'warning',
     meaning: 'A receiver refuses the client certificate of its endpoint, or asks for one.',
     remedy: 'Set `clientCertificate` of the endpoint to a certificate that the receiver trusts.',
     when: ({ waiting, recent }) => waiting > 0 && failedBy(recent, 'client_certificate') && recent.delivered === 0,
@@ -76,7 +70,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'circuit_open',
-    severity: 'warning',
     meaning: 'The circuit of an endpoint is open after repeated failures: only a probe is sent now and then.',
     remedy: 'Fix the receiver. The next probe closes the circuit by itself; `sluice circuit close` does at once.',
     when: ({ circuit, waiting }) => circuit !== 'closed' && waiting > 0,
@@ -98,7 +91,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'receiver_holds',
-    severity: 'warning',
     meaning: 'A receiver asked with Retry-After to wait, and deliveries have been due for more than a minute.',
     remedy: 'Ask the receiver for a higher limit. Sluice obeys its Retry-After.',
     when: (endpoint, limits) => endpoint.reason === 'held' && isBehind(endpoint, limits),
@@ -109,7 +101,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'order_waits',
-    severity: 'warning',
     meaning:
       'The first delivery of an ordered lane waits for its retry, and the others have waited behind it for more than a minute.',
     remedy: 'Fix the receiver, then retry the first delivery at once.',
@@ -118,7 +109,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'timeouts_hold_slots',
-    severity: 'warning',
     meaning: 'Attempts at an endpoint time out, and take most of the time of the slots that it may use.',
     remedy:
       'Shorten the timeout of the endpoint. If it does not answer at all, open its circuit until the receiver is fixed.',
@@ -152,7 +142,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'rate_limit_low',
-    severity: 'warning',
     meaning:
       'Deliveries arrive faster than the rate limit of the endpoint lets them out, and have been due for more than a minute.',
     remedy: 'Raise the rate limit to what arrives, if the receiver can take it.',
@@ -182,7 +171,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'application_rate_low',
-    severity: 'warning',
     meaning: 'The rate limit of an application over all its endpoints keeps deliveries waiting for more than a minute.',
     remedy: 'Raise the rate of the application.',
     when: (endpoint, limits) => endpoint.reason === 'application_rate' && isBehind(endpoint, limits),
@@ -199,7 +187,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'failures_limited',
-    severity: 'warning',
     meaning: 'An endpoint fails so often that the limit of failed attempts a minute keeps its deliveries waiting.',
     remedy: 'Fix the receiver. Each success gives two failures back.',
     when: (endpoint, limits, { now }) => {
@@ -216,7 +203,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'rate_reduced',
-    severity: 'warning',
     meaning:
       'The rate of an endpoint was reduced after failures or a 429 and climbs back, and deliveries have been due for more than a minute.',
     remedy: 'Wait, or reset the circuit to send at the full rate at once.',
@@ -228,7 +214,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'concurrency_low',
-    severity: 'warning',
     meaning:
       "By Little's law an endpoint needs more attempts under way than its concurrency allows, and deliveries have been due for more than a minute.",
     remedy: 'Raise the concurrency of the endpoint, or make its receiver answer faster.',
@@ -251,7 +236,6 @@ export const endpointRules: readonly Rule[] = [
   }),
   endpointRule({
     code: 'application_slots_low',
-    severity: 'warning',
     meaning: 'An application uses all slots that it may have, and deliveries have been due for more than a minute.',
     remedy: 'Raise `maxInFlight` of the application or `inFlightPerApp` of the server, or start more workers.',
     when: (endpoint, limits) =>

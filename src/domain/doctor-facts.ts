@@ -146,39 +146,17 @@ export interface CertificateFacts {
   readonly expiresAt: EpochMs
 }
 
-/** From where on a figure is a finding. */
-export interface DoctorLimits {
-  /** A delivery that has been due for this long is behind. */
-  readonly behindMs: number
-  /** A lane without an owner, or a worker that stands still, is a finding from here on. */
-  readonly stuckMs: number
-  /** No process leads though a worker has been alive for this long. */
-  readonly leaderlessMs: number
-  /** A worker that died within this time is reported. */
-  readonly diedMs: number
-  readonly slowCommitMs: number
-  readonly clockMs: number
-  readonly diskBytes: number
-  readonly logBytes: number
-  /** The share of connections in use. */
-  readonly connectionShare: number
-  readonly idleTransactionMs: number
-  readonly longTransactionMs: number
-  readonly deadRows: number
-  readonly deadLetters: number
-  readonly scheduleMs: number
-  /** The share of the waiting limit in use. */
-  readonly waitingShare: number
-  /** The share of slots in use. */
-  readonly slotShare: number
-}
-
 const mib = 2 ** 20
 
-export const doctorLimits: DoctorLimits = {
+/** From where on a figure is a finding. */
+export const doctorLimits = {
+  /** A delivery that has been due for this long is behind. */
   behindMs: 60_000,
+  /** A lane without an owner, or a worker that stands still, is a finding from here on. */
   stuckMs: 30_000,
+  /** No process leads though a worker has been alive for this long. */
   leaderlessMs: 30_000,
+  /** A worker that died within this time is reported. */
   diedMs: 15 * 60_000,
   slowCommitMs: 500,
   clockMs: 2000,
@@ -190,9 +168,11 @@ export const doctorLimits: DoctorLimits = {
   deadRows: 200_000,
   deadLetters: 10,
   scheduleMs: 60_000,
+  /** The share of the waiting limit in use. */
   waitingShare: 0.8,
   slotShare: 0.85,
 }
+export type DoctorLimits = Readonly<typeof doctorLimits>
 
 /** The condition of the database, as figures that operators and the rules of the doctor judge. */
 export interface StoreCondition {
@@ -289,9 +269,9 @@ export type Found = Omit<Finding, 'code' | 'severity' | 'app' | 'endpoint'> &
 /** One entry of the table of rules. docs/doctor.md is made from it. */
 export interface Rule {
   readonly code: string
-  /** Of most findings; a finding may be more severe. */
-  readonly severity: Severity
-  /** When a finding is critical though most are warnings, for the docs. */
+  /** Absent for a rule whose findings are warnings, though some may be critical. */
+  readonly severity?: 'critical'
+  /** When such a finding is critical, for the docs. */
   readonly criticalWhen?: string
   /** The trouble, for the docs. */
   readonly meaning: string

@@ -5,7 +5,6 @@ import { bytesText, count, percent, span } from './phrases.ts'
 export const systemRules: readonly Rule[] = [
   {
     code: 'store_slow',
-    severity: 'warning',
     meaning: 'A durable write takes half a second or more.',
     remedy: 'Look for other programs on the same disk or database server, and for a held lock.',
     find: ({ store, dialect }, { slowCommitMs }, known) => {
@@ -21,7 +20,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'disk_filling',
-    severity: 'warning',
     criticalWhen: 'less than 128 MiB are free',
     meaning: 'Less than 1 GiB is free on the file system of the SQLite file.',
     remedy: 'Make room, or shorten `retention`. A full disk makes Sluice refuse publishes; it loses nothing.',
@@ -38,7 +36,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'wal_filling',
-    severity: 'warning',
     criticalWhen: 'the log is larger than 1 GiB',
     meaning: 'The write-ahead log of SQLite is larger than 128 MiB: a reader keeps it from being emptied.',
     remedy: 'End the process that keeps a read transaction open, such as a shell or a backup.',
@@ -83,7 +80,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'postgres_async_commit',
-    severity: 'warning',
     meaning:
       "The database's default of `synchronous_commit` is off. Sluice's own publishes set it on, but not those that a program makes within its own transactions.",
     remedy: 'Set it on for the database, or in the program that publishes within its transactions.',
@@ -99,7 +95,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'postgres_connections',
-    severity: 'warning',
     criticalWhen: 'every connection is in use',
     meaning: 'Nine of ten connections that the server, the database or the role may have are in use.',
     remedy: 'Raise the limit, or end programs that keep connections open.',
@@ -120,7 +115,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'postgres_open_transaction',
-    severity: 'warning',
     criticalWhen: 'other sessions wait for a lock of it',
     meaning:
       'A session has been idle within a transaction for a minute, or a transaction runs for ten minutes. Vacuum removes nothing that is newer, so that queues become slow to read.',
@@ -141,7 +135,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'postgres_vacuum_lags',
-    severity: 'warning',
     meaning: 'A table has more than 200,000 dead rows and twice as many as live ones, or autovacuum is off.',
     remedy: 'Switch autovacuum on, look for old transactions, and vacuum the table.',
     find: ({ store: { server } }, limits) => {
@@ -160,7 +153,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'clock_off',
-    severity: 'warning',
     criticalWhen: 'it is off by more than a minute: receivers refuse signatures whose time is wrong',
     meaning: 'The clock of a process differs from that of the Postgres server by more than two seconds.',
     remedy: 'Let the machine follow a time server.',
@@ -189,7 +181,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'no_worker',
-    severity: 'warning',
     criticalWhen: 'deliveries wait',
     meaning: 'No worker is alive, so nothing is delivered.',
     remedy: 'Start `sluice serve` or `sluice worker` on the store.',
@@ -228,7 +219,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'worker_died',
-    severity: 'warning',
     meaning: 'A worker died in the last 15 minutes: its lease ran out and it did not leave.',
     remedy: 'Read the end of its log. Other workers took its lanes over; raise `lease` if it only stood still.',
     find: ({ workers }, { diedMs }) => {
@@ -245,7 +235,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'leader_missing',
-    severity: 'warning',
     meaning: 'No process leads, though workers are alive: schedules, retention and sweeps stand still.',
     remedy: 'Restart a worker, and read its log for "trouble while leading".',
     find: ({ workers, hasLeader }, { leaderlessMs }) => {
@@ -260,7 +249,6 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'versions_differ',
-    severity: 'warning',
     meaning: 'The server and the workers run different versions of Sluice.',
     remedy: 'Finish the upgrade: restart the processes of the older version.',
     find: ({ workers, process }) => {

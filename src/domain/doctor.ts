@@ -29,7 +29,6 @@ const intakeRules: readonly Rule[] = [
   },
   {
     code: 'queue_filling',
-    severity: 'warning',
     meaning: 'The waiting deliveries have reached 80 % of the number above which publishes are refused.',
     remedy: 'Remove the cause of the backlog, or raise `maxWaiting`, `maxWaitingPerApp` or `maxWaitingPerEndpoint`.',
     find: (facts, { waitingShare }) =>
@@ -41,7 +40,6 @@ const intakeRules: readonly Rule[] = [
   },
   {
     code: 'dead_letters_growing',
-    severity: 'warning',
     meaning:
       'At least ten deliveries became dead letters in the last ten minutes, and twice as many as in the ten minutes before.',
     remedy: 'Read the reasons, fix the receiver, and replay the dead letters.',
@@ -60,7 +58,6 @@ const intakeRules: readonly Rule[] = [
   },
   {
     code: 'schedule_late',
-    severity: 'warning',
     meaning: 'A schedule is more than a minute late.',
     remedy: 'Look at its last runs for an error, and at the leader, which runs schedules.',
     find: ({ lateSchedules, hasLeader }, { scheduleMs }) => {
@@ -82,7 +79,6 @@ const intakeRules: readonly Rule[] = [
 
 const sourceRefuses: Rule = {
   code: 'source_refuses',
-  severity: 'warning',
   meaning:
     'A source has refused every arrival of the last hour, five or more: its secret or its settings are wrong, or requests are forged.',
   remedy: 'Look at its samples, and set the secret that the provider shows.',
@@ -97,7 +93,6 @@ const sourceRefuses: Rule = {
 
 const certificateExpires: Rule = {
   code: 'client_certificate_expires',
-  severity: 'warning',
   criticalWhen: 'it has expired',
   meaning: 'The client certificate of an endpoint expires within 30 days.',
   remedy: 'Set the next certificate; the receiver is shown the old one for a day if it refuses the new one.',
@@ -186,7 +181,7 @@ function downFinding({ dialect, trouble }: StoreDown): Finding {
 }
 
 function findingOf({ code, severity }: Rule, found: Found): Finding {
-  return { code, severity, app: null, endpoint: null, ...found }
+  return { code, severity: severity ?? 'warning', app: null, endpoint: null, ...found }
 }
 
 function diagnosisOf(findings: readonly Finding[], more: number, facts: DoctorFacts | undefined): Diagnosis {
@@ -233,35 +228,25 @@ function fullQueues(
   meets: (share: number) => boolean,
   consequence: string,
 ): Found[] {
-  const found: Found[] = []
-  if (meets(waiting.total / waiting.limit)) {
-    found.push({
-      sentence: `${withCommas(waiting.total)} of ${withCommas(waiting.limit)} deliveries wait in all. ${consequence}`,
-      evidence: { waiting: waiting.total, limit: waiting.limit },
-      command: 'sluice why',
-    })
-  }
-  for (const [app, its] of Map.groupBy(endpoints, (each) => each.app)) {
-    const n = its.reduce((sum, each) => sum + each.waiting, 0)
-    if (!meets(n / waiting.limitPerApp)) continue
-    found.push({
-      sentence: `${withCommas(n)} of ${withCommas(waiting.limitPerApp)} deliveries wait for ${app}. ${consequence}`,
-      evidence: { waiting: n, limit: waiting.limitPerApp },
-      command: `sluice why ${app}`,
-      app,
-    })
-  }
-  for (const { app, endpoint, waiting: n, waitingLimit } of endpoints) {
-    if (waitingLimit === null || !meets(n / waitingLimit)) continue
-    found.push({
-      sentence: `${withCommas(n)} of ${withCommas(waitingLimit)} deliveries wait for ${endpoint} of ${app}. ${consequence}`,
-      evidence: { waiting: n, limit: waitingLimit },
-      command: `sluice endpoint update ${app} ${endpoint} --max-waiting ${waitingLimit * 2}`,
-      app,
-      endpoint,
-    })
-  }
-  return found
+  const ofApps = [...Map.groupBy(endpoints, ({ app }) => app)].map(([app, its]) => ({
+    waiting: its.reduce((sum, each) => sum + each.waiting, 0),
+    limit: waiting.limitPerApp,
+    where: `for ${app}`,
+    command: `sluice why ${app}`,
+    app,
+  }))
+  const ofEndpoints = endpoints.flatMap(({ app, endpoint, waiting, waitingLimit: limit }) => {
+    const command = `sluice endpoint update ${app} ${endpoint} --max-waiting ${2 * (limit ?? 0)}`
+    return limit === null ? [] : [{ waiting, limit, where: `for ${endpoint} of ${app}`, command, app, endpoint }]
+  })
+  const all = { waiting: waiting.total, limit: waiting.limit, where: 'in all', command: 'sluice why' }
+  return [all, ...ofApps, ...ofEndpoints]
+    .filter((each) => meets(each.waiting / each.limit))
+    .map(({ waiting, limit, where, ...rest }) => ({
+      sentence: `${withCommas(waiting)} of ${withCommas(limit)} deliveries wait ${where}. ${consequence}`,
+      evidence: { waiting, limit },
+      ...rest,
+    }))
 }
 
 /** The waiting deliveries at an instant. */

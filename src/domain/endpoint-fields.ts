@@ -26,8 +26,8 @@ interface EndpointField extends Field {
   readonly column?: string
   /** The name in `Flow`. */
   readonly flow?: string
-  /** The value of an endpoint that sets none. Null, where the API takes it, goes back to it. */
-  readonly fallback: unknown
+  /** The value of an endpoint that sets none; null when absent. Null, where the API takes it, goes back to it. */
+  readonly fallback?: unknown
   /** How many of the domain's units are one of the API's; 1 by default. */
   readonly times?: number
   /** It has no null: a null in a request means that the field is not given. */
@@ -68,7 +68,6 @@ export const endpointFields = {
   uid: {
     column: 'uid',
     kind: uid('ep'),
-    fallback: null,
     stays: true,
     flag: '--uid <UID>',
     description: 'Your own name for it, unique among its kind; accepted wherever the id is.',
@@ -92,7 +91,6 @@ export const endpointFields = {
   eventTypes: {
     column: 'event_types',
     kind: list(text(undefined, 256), 1000),
-    fallback: null,
     alias: 'filterTypes',
     flag: '--event-type <TYPE>',
     description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
@@ -101,7 +99,6 @@ export const endpointFields = {
   channels: {
     column: 'channels',
     kind: list(name(128), 10),
-    fallback: null,
     flag: '--channel <CHANNEL>',
     description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
     help: 'deliver only messages of this channel',
@@ -109,7 +106,6 @@ export const endpointFields = {
   throttleRate: {
     column: 'throttle_rate',
     kind: integer(1, 1_000_000),
-    fallback: null,
     alias: 'rateLimit',
     flag: '--rate <NUMBER>',
     description:
@@ -125,21 +121,18 @@ export const endpointFields = {
   burst: {
     column: 'burst',
     kind: integer(1, 1_000_000),
-    fallback: null,
     flag: '--burst <NUMBER>',
     description: 'Attempts that may be saved up; the default that belongs to the rate, or else a tenth of a period.',
   },
   concurrency: {
     column: 'concurrency',
     kind: integer(1, 10_000),
-    fallback: null,
     flag: '--concurrency <NUMBER>',
     description: 'Attempts under way at once; 16 by default.',
   },
   timeoutMs: {
     column: 'timeout_ms',
     kind: milliseconds(100, 300_000),
-    fallback: null,
     flag: '--timeout <DURATION>',
     description: "Time limit of one attempt; the server's setting by default.",
   },
@@ -154,7 +147,6 @@ export const endpointFields = {
   retry: {
     column: 'retry',
     kind: object<RetryPolicy>(),
-    fallback: null,
     flag: '--retry <POLICY>',
     description: 'When a failed delivery is tried again; ten attempts over three days by default. See docs/retry.md.',
     help: 'waits such as 5s,1m,1h; exponential:5s..1h,x12; none; or JSON (docs/retry.md)',
@@ -191,7 +183,6 @@ export const endpointFields = {
   auth: {
     column: 'auth',
     kind: object<EndpointAuth>(),
-    fallback: null,
     stays: true,
     hidden: true,
     flag: '--auth <AUTH>',
@@ -202,7 +193,6 @@ export const endpointFields = {
   clientCertificate: {
     column: 'client_certificate',
     kind: object<ClientCertificates>(),
-    fallback: null,
     stays: true,
     hidden: true,
     flag: '--client-certificate <FILE>',
@@ -221,7 +211,6 @@ export const endpointFields = {
   headerTemplates: {
     flow: 'headerTemplates',
     kind: labels,
-    fallback: null,
     flag: '--header-template <NAME=TEMPLATE>',
     description:
       'Headers of every attempt with values of the delivery, by name, such as `{"X-Event": "{eventType}"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`, and `{header:NAME}` for a header with which the message arrived at a source. `User-Agent` replaces that of Sluice.',
@@ -230,7 +219,6 @@ export const endpointFields = {
   connectTimeoutMs: {
     flow: 'connectTimeoutMs',
     kind: milliseconds(100, 300_000),
-    fallback: null,
     flag: '--connect-timeout <DURATION>',
     description:
       "Time limit of opening a connection: DNS, TCP and TLS. It counts within the time limit of the attempt; the server's setting by default.",
@@ -238,7 +226,6 @@ export const endpointFields = {
   circuit: {
     flow: 'circuit',
     kind: object<CircuitPolicy | 'off'>(),
-    fallback: null,
     flag: '--circuit <JSON>',
     description:
       "When the circuit opens; deliveries wait while it is open. `off` for never; null for the server's policy.",
@@ -255,7 +242,6 @@ export const endpointFields = {
   disableAfterMs: {
     flow: 'disableAfterMs',
     kind: milliseconds(0, 365 * day * 1000),
-    fallback: null,
     flag: '--disable-after <DURATION>',
     description:
       "Time of failing without one success that disables the endpoint; 0 = never; the server's setting by default.",
@@ -263,7 +249,6 @@ export const endpointFields = {
   maxWaiting: {
     flow: 'maxWaiting',
     kind: integer(1, 1_000_000_000),
-    fallback: null,
     flag: '--max-waiting <NUMBER>',
     description: "Deliveries that may wait; the server's limit by default.",
   },
@@ -279,7 +264,6 @@ export const endpointFields = {
     flow: 'maxAgeMs',
     times: 1000,
     kind: seconds(1, 365 * day),
-    fallback: null,
     flag: '--max-age <DURATION>',
     description: 'Longest time a delivery may wait, tried or not; the limit of the retry policy by default.',
   },
@@ -310,7 +294,6 @@ export const endpointFields = {
   coalesce: {
     flow: 'coalesce',
     kind: object<Coalesce>(),
-    fallback: null,
     flag: '--coalesce <DURATION>',
     description: 'Replaces waiting deliveries of the same kind by the newest; null to deliver all.',
     help: 'deliver only the newest of a kind within this time; --unset coalesce turns it off',
@@ -318,7 +301,6 @@ export const endpointFields = {
   filter: {
     flow: 'filter',
     kind: text(1, filterLimit),
-    fallback: null,
     flag: '--filter <CONDITION>',
     description:
       'CEL condition over `payload`, `eventType`, `eventId`, `channels` and `tags`. A message is delivered only if it is true.',
@@ -327,7 +309,6 @@ export const endpointFields = {
   shape: {
     flow: 'shape',
     kind: object<Shape>(),
-    fallback: null,
     stays: true,
     flag: '--shape <JSON>',
     description:
@@ -336,7 +317,6 @@ export const endpointFields = {
   region: {
     flow: 'region',
     kind: name(128),
-    fallback: null,
     stays: true,
     flag: '--region <NAME>',
     description:
@@ -367,10 +347,10 @@ export type ObjectName = {
   [Name in FieldName]: Fields[Name]['kind'] extends { readonly is: 'object' } ? Name : never
 }[FieldName]
 
-/** The value of a field in the domain: null only where that is the fallback. */
-export type ValueOf<Name extends FieldName> = Fields[Name]['fallback'] extends null
-  ? Typed<Fields[Name]> | null
-  : Typed<Fields[Name]>
+/** The value of a field in the domain: null only without a fallback. */
+export type ValueOf<Name extends FieldName> = Fields[Name] extends { readonly fallback: unknown }
+  ? Typed<Fields[Name]>
+  : Typed<Fields[Name]> | null
 
 /** The fields that are columns, as an endpoint has them. */
 export type ColumnValues = {
@@ -385,12 +365,17 @@ export type FlowValues = {
     : never]: ValueOf<Name>
 }
 
-const entries: readonly (readonly [string, EndpointField])[] = Object.entries(endpointFields)
-
 /** The fields by name, for code that treats all alike. */
-export const fieldEntries = entries as readonly (readonly [FieldName, EndpointField])[]
+export const fieldEntries = (Object.entries(endpointFields) as [FieldName, EndpointField][]).map(
+  ([name, field]) => [name, { ...field, fallback: field.fallback ?? null }] as const,
+)
+
+/** The columns of an endpoint that sets nothing. */
+export const columnDefaults = Object.fromEntries(
+  fieldEntries.flatMap(([name, { column, fallback }]) => (column === undefined ? [] : [[name, fallback]])),
+) as unknown as ColumnValues
 
 /** The parts of `Flow` with their fallbacks. */
 export const flowDefaults = Object.fromEntries(
-  entries.flatMap(([, { flow, fallback }]) => (flow === undefined ? [] : [[flow, fallback]])),
+  fieldEntries.flatMap(([, { flow, fallback }]) => (flow === undefined ? [] : [[flow, fallback]])),
 ) as unknown as FlowValues

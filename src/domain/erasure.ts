@@ -75,15 +75,40 @@ export const erasureAction = 'REPORT /app/:app/subject/erase'
 
 /** How much was erased, by kind. */
 interface ErasureCounts {
+  /** Messages whose payload was erased. */
   readonly messages: number
+  /** Messages that are delivered without the person's data. */
   readonly rewritten: number
+  /** Deliveries that waited and were cancelled. */
   readonly cancelled: number
+  /** Deliveries that waited and get the new body. */
   readonly without: number
+  /** Attempts and dead letters whose answers were erased. */
   readonly attempts: number
   readonly deadLetters: number
   /** Samples of refused arrivals at sources. */
   readonly samples: number
 }
+
+const noneErased: ErasureCounts = {
+  messages: 0,
+  rewritten: 0,
+  cancelled: 0,
+  without: 0,
+  attempts: 0,
+  deadLetters: 0,
+  samples: 0,
+}
+
+/** How much a step has erased. */
+export interface Erased {
+  /** `filed` counts dead letters that were written to a dead-letter file before. */
+  readonly counts: ErasureCounts & { readonly filed: number }
+  /** The ids of the messages of those letters. */
+  readonly filedMessages: readonly string[]
+}
+
+export const nothingErased: Erased['counts'] = { ...noneErased, filed: 0 }
 
 /**
  * The proof of an erasure, signed by the server. It is JSON in this order of fields, which the signature covers. It names
@@ -127,7 +152,7 @@ export interface ErasureProgress {
 
 export const noProgress: ErasureProgress = {
   scanned: 0,
-  erased: { messages: 0, rewritten: 0, cancelled: 0, without: 0, attempts: 0, deadLetters: 0, samples: 0 },
+  erased: noneErased,
   oldest: null,
   newest: null,
   filed: 0,
@@ -143,7 +168,7 @@ export function progressed(
   before: ErasureProgress,
   scanned: number,
   instants: readonly EpochMs[],
-  { counts, filedMessages }: StepCounts,
+  { counts, filedMessages }: Erased,
 ): ErasureProgress {
   const { filed, ...erased } = counts
   const names = [...new Set([...before.filedMessages, ...filedMessages])].slice(0, namedLimit)
@@ -159,11 +184,6 @@ export function progressed(
     filed: before.filed + filed,
     filedMessages: names,
   }
-}
-
-interface StepCounts {
-  readonly counts: ErasureCounts & { readonly filed: number }
-  readonly filedMessages: readonly string[]
 }
 
 /** The report of an erasure that has come to its end. */

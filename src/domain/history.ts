@@ -43,7 +43,6 @@ export class Sums {
     return new Sums().addStored(stored)
   }
 
-  /** Adds sums as they are stored. */
   addStored(stored: StoredSums): this {
     for (const name of counters) this.add(name, stored[name] ?? 0)
     if (stored.wait) this.wait.addWritten(stored.wait)

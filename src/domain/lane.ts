@@ -42,7 +42,6 @@ export class Lane<T> {
   readonly failures: FailureBudget | undefined
   /** Kind of slot that the lane uses. */
   slotUser: SlotUser
-  /** It waits for a slot of its kind. */
   waitsForSlot = false
   /** It has waited for a slot of its kind, and takes the next one. */
   admitted = false

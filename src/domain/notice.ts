@@ -32,16 +32,14 @@ export interface Notice {
 }
 
 /** A notice in the store, where it is kept until it is published. */
-export interface StoredNotice {
+export interface StoredNotice extends Omit<Notice, 'message'> {
   readonly key: number
   readonly at: EpochMs
-  readonly type: NoticeType
-  /** `noApplication` in both for a notice about the server. */
+  /** `noApplication`, like `endpoint`, for a notice about the server. */
   readonly app: number
-  readonly endpoint: number
   readonly message: number | null
   /** The data of the notice, and the names of application and endpoint at that time. */
-  readonly data: Readonly<Record<string, unknown>>
+  readonly data: Notice['data']
 }
 
 /** In place of the application and the endpoint of a notice about the server. */

@@ -166,7 +166,6 @@ export class OrderedQueue<T> {
     return this.#known[itsClass]
   }
 
-  /** Adds a delivery at its place. */
   add(item: T, place: Place, waitsUntil: SteadyMs, now: SteadyMs): Entry<T> {
     const keyQueue = this.#keyQueueOf(this.ordering === 'fifo' ? 0 : place.orderKey)
     const { class: itsClass, dueAt, message, orderKey } = place

@@ -43,7 +43,6 @@ export interface Schedule extends Timing {
 export interface ScheduleRun {
   /** The tick; for skipped ticks the last of them. */
   readonly at: EpochMs
-  /** When it ran. */
   readonly ranAt: EpochMs
   readonly state: 'published' | 'failed' | 'skipped'
   readonly trigger: 'cron' | 'manual'

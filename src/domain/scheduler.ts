@@ -80,7 +80,6 @@ export class Scheduler<T> {
     if (lane.place === 'out') this.#settle(lane, now)
   }
 
-  /** Queues a delivery at its place in an ordered lane. */
   offerOrdered(lane: OrderedLane<T>, place: Place, item: T, waitsUntil: SteadyMs, now: SteadyMs): Entry<T> {
     const entry = lane.order.add(item, place, waitsUntil, now)
     this.reconsider(lane, now)

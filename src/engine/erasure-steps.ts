@@ -8,6 +8,7 @@ import {
   firstStep,
   type MessageWeight,
   noProgress,
+  nothingErased,
   progressed,
   reportOf,
   type SubjectErasure,
@@ -19,7 +20,7 @@ import { Outline } from '../json/outline.ts'
 import { bodyShaper } from '../shaping/shape.ts'
 import { SubjectSearch } from '../shaping/subjects.ts'
 import type { Store } from '../store/store.ts'
-import { type Erasure, nothingErased, type Rewritten, type RewrittenVariant } from '../store/subjects.ts'
+import type { Erasure, Rewritten, RewrittenVariant } from '../store/subjects.ts'
 import { bodySigner } from '../wire/profile.ts'
 import type { Step } from './task-steps.ts'
 

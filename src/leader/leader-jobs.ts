@@ -50,26 +50,13 @@ interface LeaderJobsParts {
 }
 
 /** All jobs that one process does for the whole store. A new job is an entry here. */
-export function leaderJobs({
-  store,
-  clock,
-  publisher,
-  retention,
-  regions = null,
-  hoursKeptMs,
-  waitingLimit,
-  deadFile,
-  alerts,
-  alertReceivers,
-  leaseMs,
-  log,
-  onTrouble,
-}: LeaderJobsParts): LeaderJob[] {
-  const sweep = new RestingSweep(store, waitingLimit)
+export function leaderJobs(parts: LeaderJobsParts): LeaderJob[] {
+  const { store, clock, regions = null, deadFile, alerts, log } = parts
+  const bounds = new RestingSweep(store, parts.waitingLimit)
   const preparer = new Preparer({ clock })
   const ends = new DeliveryEnds(store)
-  const retained = new RetentionSweep(store, retention)
-  const runner = new ScheduleRunner(store, publisher, onTrouble, regions)
+  const retained = new RetentionSweep(store, parts.retention)
+  const runner = new ScheduleRunner(store, parts.publisher, parts.onTrouble, regions)
   // Jobs that read payloads are done for the regions of the process, whether it leads or not.
   const always = regions !== null
   return [
@@ -84,7 +71,7 @@ export function leaderJobs({
     {
       name: 'notices',
       everyMs: second,
-      step: () => sendNotices(store, preparer, alertReceivers),
+      step: () => sendNotices(store, preparer, parts.alertReceivers),
     },
     {
       // Wakes lanes whose publisher died between its commit and its wake-up.
@@ -98,29 +85,17 @@ export function leaderJobs({
     {
       name: 'workers',
       everyMs: 5 * second,
-      step: logDeaths(store, clock, leaseMs, log),
+      step: logDeaths(store, clock, parts.leaseMs, log),
     },
     ...(alerts === undefined ? [] : [alertJob(alerts)]),
     {
       name: 'bounds',
       everyMs: sweepMs,
-      step: () => sweep.step(),
+      step: () => bounds.step(),
     },
-    {
-      name: 'samples',
-      everyMs: minute,
-      step: async () => (await store.sweepSamples(samplesKeptMs, sweepRows)) === sweepRows,
-    },
-    {
-      name: 'idempotency',
-      everyMs: sweepMs,
-      step: async () => (await store.sweepIdempotency(sweepRows)) === sweepRows,
-    },
-    {
-      name: 'windows',
-      everyMs: sweepMs,
-      step: async () => (await store.sweepWindows(sweepRows)) === sweepRows,
-    },
+    sweep('samples', minute, (rows) => store.sweepSamples(samplesKeptMs, rows)),
+    sweep('idempotency', sweepMs, (rows) => store.sweepIdempotency(rows)),
+    sweep('windows', sweepMs, (rows) => store.sweepWindows(rows)),
     {
       name: 'payloads',
       everyMs: second,
@@ -134,16 +109,12 @@ export function leaderJobs({
       everyMs: 5 * minute,
       step: () => retained.step(),
     },
-    {
-      // Rows that an operator trimmed off the audit log.
-      name: 'audit',
-      everyMs: 5 * second,
-      step: async () => (await store.removeTrimmed(sweepRows)) === sweepRows,
-    },
+    // Rows that an operator trimmed off the audit log.
+    sweep('audit', 5 * second, (rows) => store.removeTrimmed(rows)),
     {
       name: 'history',
       everyMs: minute,
-      step: () => tidyHistory(store, hoursKeptMs),
+      step: () => tidyHistory(store, parts.hoursKeptMs),
     },
     {
       name: 'upkeep',
@@ -154,6 +125,11 @@ export function leaderJobs({
       },
     },
   ]
+}
+
+/** A job that removes rows, so many in each step, as long as there are any. */
+function sweep(name: string, everyMs: number, remove: (rows: number) => Promise<number>): LeaderJob {
+  return { name, everyMs, step: async () => (await remove(sweepRows)) === sweepRows }
 }
 
 /** Hold times are minutes, so that a step every ten seconds is soon enough. */

@@ -11,11 +11,12 @@ import {
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { managementApplication } from '../domain/endpoint.ts'
+import { columnDefaults } from '../domain/endpoint-fields.ts'
 import type { StoredNotice } from '../domain/notice.ts'
 import type { Preparer } from '../intake/preparer.ts'
 import type { Item } from '../intake/publication.ts'
 import { appSubscriptions } from '../intake/subscriptions.ts'
-import type { NewEndpoint, Store, Subscriptions } from '../store/store.ts'
+import type { Store, Subscriptions } from '../store/store.ts'
 import type { Progress } from './leader.ts'
 
 type NoticeStore = Pick<Store, 'listNotices' | 'removeNotices' | 'subscriptions' | 'publish' | 'loadSummaries'>
@@ -97,7 +98,6 @@ function messageOf({ key, type, at, data }: StoredNotice): Item {
 
 /** Waits before the second and each further run of a command. */
 const retryWaitsMs = [1000, 5000, 30_000, 120_000]
-/** Commands that run at once. */
 const commandsAtOnce = 4
 
 interface AlertReceiversParts {
@@ -118,7 +118,6 @@ interface Running {
   isBusy: boolean
 }
 
-/** The uid of the endpoint of a receiver. */
 function receiverUid({ name }: Pick<WebReceiver, 'name'>): string {
   return `alert-${name}`
 }
@@ -233,11 +232,14 @@ export class AlertReceivers {
     }
     try {
       await store.createEndpoint(managementApplication, {
-        ...plain,
+        ...columnDefaults,
         uid,
         url,
         headers,
-        description: describe(receiver),
+        description: `Receiver ${receiver.name} (${receiver.type}) of the alerts file.`,
+        // No notice has this type.
+        eventTypes: ['alert.receiver'],
+        paused: false,
         secrets: [{ secret: newSecret(), expiresAt: null }],
       })
     } catch (error) {
@@ -245,10 +247,6 @@ export class AlertReceivers {
       if (!(error instanceof AppError) || error.code !== 'conflict') throw error
     }
   }
-}
-
-function describe({ name, type }: WebReceiver): string {
-  return `Receiver ${name} (${type}) of the alerts file.`
 }
 
 /** Not with the prefix of settings: a command may call `sluice`, which knows all variables with that prefix. */
@@ -266,27 +264,4 @@ function announcedOf({ type, at, data }: StoredNotice): Announced {
     timestamp: new Date(at).toISOString(),
     data: data as unknown as Announced['data'],
   }
-}
-
-/** The endpoint of a receiver. Its event type is that of no notice. */
-const plain: NewEndpoint = {
-  uid: null,
-  url: '',
-  description: '',
-  disabled: false,
-  paused: false,
-  eventTypes: ['alert.receiver'],
-  channels: null,
-  secrets: [],
-  method: 'POST',
-  headers: {},
-  auth: null,
-  clientCertificate: null,
-  metadata: {},
-  throttleRate: null,
-  throttlePeriodSeconds: 1,
-  burst: null,
-  concurrency: null,
-  timeoutMs: null,
-  retry: null,
 }

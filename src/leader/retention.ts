@@ -8,35 +8,21 @@ import type { Store } from '../store/store.ts'
 /** Applications that are read at once, and in all: beyond them the limits of the server hold. */
 const appsPerPage = 500
 const mostApps = 20_000
-/** Messages that one step looks at. */
 const messagesPerStep = 50
 /** Deliveries whose dead letters are looked up at once. */
 const deliveriesAtOnce = 500
-
-type RetentionStore = Pick<
-  Store,
-  | 'retain'
-  | 'listRetentions'
-  | 'removeDead'
-  | 'removeMessages'
-  | 'listMessages'
-  | 'deliveriesEnd'
-  | 'loadDestinations'
-  | 'attemptedEndpoints'
-  | 'deadAmong'
->
 
 /**
  * Removes old rows: first those of applications with limits of their own, a few messages at a time, then those of all others
  * by the limits of the server. Each round reads the applications again.
  */
 export class RetentionSweep {
-  readonly #store: RetentionStore
+  readonly #store: Store
   readonly #limits: RetentionLimits
   readonly #ends: DeliveryEnds
   #round: Round | undefined
 
-  constructor(store: RetentionStore, limits: RetentionLimits) {
+  constructor(store: Store, limits: RetentionLimits) {
     this.#store = store
     this.#limits = limits
     this.#ends = new DeliveryEnds(store)

@@ -6,7 +6,7 @@ import type { ListedWorker, Store } from '../store/store.ts'
 import { deathsShownMs, type Facts, type StoreFigures } from './facts.ts'
 import { type Measure, type MeasureName, measures, waitingClasses } from './measures.ts'
 import type { Histogram, Meter } from './meter.ts'
-import { Worst } from './queue-survey.ts'
+import { type EndpointCount, Worst } from './queue-survey.ts'
 
 /** A text is kept this long, so that a scraper in a loop costs no more than one that asks every second. */
 const keptMs = 1000
@@ -106,23 +106,17 @@ export class Exposition {
   async #worst(whole: StoreFigures): Promise<Reading['worst']> {
     const { meter, facts, endpoints: kept } = this.#parts
     if (kept === 0) return { waiting: [], failing: [] }
-    const failing = new Worst<Named>(kept, ({ count }) => count)
+    const failing = new Worst<EndpointCount>(kept, ({ count }) => count)
     for (const [endpoint, { app, failures: count }] of meter.failing) failing.offer({ endpoint, app, count })
     const waiting = facts.isStarted && whole.storeUp ? (whole.waiting?.worst.slice(0, kept) ?? []) : []
     const names = await this.#names.of([...waiting, ...failing.list])
-    const toSamples = (list: readonly Named[]) =>
+    const toSamples = (list: readonly EndpointCount[]) =>
       list.flatMap(({ endpoint, count }) => {
         const labels = names.get(endpoint)
         return labels === undefined ? [] : [{ labels, value: count }]
       })
     return { waiting: toSamples(waiting), failing: toSamples(failing.list) }
   }
-}
-
-interface Named {
-  readonly endpoint: number
-  readonly app: number
-  readonly count: number
 }
 
 interface Sample {
@@ -277,7 +271,7 @@ class EndpointNames {
   }
 
   /** The labels of endpoints; those that are deleted, or that the store could not name, are left out. */
-  async of(wanted: readonly Named[]): Promise<ReadonlyMap<number, Labels>> {
+  async of(wanted: readonly EndpointCount[]): Promise<ReadonlyMap<number, Labels>> {
     const turns = Turns.by(this.#clock)
     const now = this.#clock.steady()
     const byKey = new Map(wanted.map((each) => [each.endpoint, each]))
@@ -295,7 +289,7 @@ class EndpointNames {
     return new Map([...this.#known].flatMap(([endpoint, { labels }]) => (labels ? [[endpoint, labels] as const] : [])))
   }
 
-  async #read(some: readonly Named[], readAt: SteadyMs): Promise<void> {
+  async #read(some: readonly EndpointCount[], readAt: SteadyMs): Promise<void> {
     const apps = await this.#store.applicationRefs(some.map(({ app }) => app))
     const endpoints = await this.#store.loadEndpoints(some.map(({ endpoint }) => endpoint))
     for (const { endpoint } of some) this.#known.set(endpoint, { readAt, labels: undefined })

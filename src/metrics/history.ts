@@ -151,32 +151,28 @@ export class HistoryWriter implements CommitObserver {
 
   accepted({ app, special }: Publication, merged: readonly number[]): void {
     this.#turn()
-    this.#server().add('accepted', 1)
-    this.#application(app)?.add('accepted', 1)
-    for (const endpoint of merged) this.#end(app, endpoint, 'coalesced')
+    this.#sums(serverScope, null)?.add('accepted', 1)
+    this.#sums(app, null)?.add('accepted', 1)
+    for (const endpoint of merged) this.#count(app, endpoint, 'coalesced')
     if (special === undefined) return
-    for (const { endpoint, drop } of special) if (drop !== undefined) this.#end(app, endpoint, endOf(drop))
+    for (const { endpoint, drop } of special) if (drop !== undefined) this.#count(app, endpoint, endOf(drop))
   }
 
   coalesced(app: number, endpoints: readonly number[]): void {
     this.#turn()
-    for (const endpoint of endpoints) this.#end(app, endpoint, 'coalesced')
+    for (const endpoint of endpoints) this.#count(app, endpoint, 'coalesced')
   }
 
   settled(settlements: readonly Settlement[]): void {
     this.#turn()
     for (const { app, endpoint, row, attempt, verdict } of settlements) {
-      const end = endAfter(verdict)
-      const tried = attempt === null ? undefined : triedOf(row, attempt)
-      count(this.#server(), end, tried)
-      count(this.#application(app), end, tried)
-      count(this.#endpoint(app, endpoint), end, tried)
+      this.#count(app, endpoint, endAfter(verdict), attempt === null ? undefined : triedOf(row, attempt))
     }
   }
 
   ended(ends: readonly RestingEnd[]): void {
     this.#turn()
-    for (const { app, endpoint, reason } of ends) this.#end(app, endpoint, endOf(reason))
+    for (const { app, endpoint, reason } of ends) this.#count(app, endpoint, endOf(reason))
   }
 
   /** Writes everything that is not written yet, and writes no more by itself. Trouble goes to its listener. */
@@ -187,10 +183,10 @@ export class HistoryWriter implements CommitObserver {
     await this.#write(true)
   }
 
-  #end(app: number, endpoint: number, end: End): void {
-    count(this.#server(), end, undefined)
-    count(this.#application(app), end, undefined)
-    count(this.#endpoint(app, endpoint), end, undefined)
+  #count(app: number, endpoint: number, end: End | undefined, tried?: Tried): void {
+    count(this.#sums(serverScope, null), end, tried)
+    count(this.#sums(app, null), end, tried)
+    count(this.#sums(endpoint, app), end, tried)
   }
 
   /** Begins the minute and the hour of this instant, if they are not under way. */
@@ -208,18 +204,6 @@ export class HistoryWriter implements CommitObserver {
     this.#hours = new Map()
     this.#byMinute = 0
     this.#byMinuteOf = new Map()
-  }
-
-  #server(): Sums {
-    return this.#sums(serverScope, null) as Sums
-  }
-
-  #application(app: number): Sums | undefined {
-    return this.#sums(app, null)
-  }
-
-  #endpoint(app: number, endpoint: number): Sums | undefined {
-    return this.#sums(endpoint, app)
   }
 
   /** The sums to add to, for a scope and, of an endpoint, its application. Undefined beyond the limit. */

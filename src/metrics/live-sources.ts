@@ -1,6 +1,6 @@
 import type { Clock, EpochMs } from '../domain/clock.ts'
+import type { Attempt } from '../domain/delivery.ts'
 import { serverScope } from '../domain/history.ts'
-import type { OutcomeCode } from '../domain/outcome.ts'
 import type { Settlement, Store } from '../store/store.ts'
 import type { CommitObserver } from './commits.ts'
 import type { Meter } from './meter.ts'
@@ -9,17 +9,9 @@ import type { Meter } from './meter.ts'
 const keptOfEach = 10
 
 /** An attempt by the keys of its parts. */
-export interface RecentAttempt {
-  readonly id: string
+export interface RecentAttempt
+  extends Omit<Attempt, 'response' | 'responseHeaders' | 'timings' | 'nextAt' | 'trigger'> {
   readonly app: number
-  readonly endpoint: number
-  readonly message: number
-  readonly n: number
-  readonly at: EpochMs
-  readonly durationMs: number
-  readonly status: number
-  readonly code: OutcomeCode
-  readonly error: string | null
   readonly outcome: 'delivered' | 'retry' | 'dead'
 }
 

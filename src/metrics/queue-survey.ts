@@ -28,11 +28,11 @@ export interface WaitingFigures {
   /** Endpoints with waiting deliveries. */
   readonly endpoints: number
   /** Endpoints with the most waiting deliveries, the worst first. */
-  readonly worst: readonly QueueLength[]
+  readonly worst: readonly EndpointCount[]
 }
 
-/** The number of waiting deliveries of an endpoint. */
-interface QueueLength {
+/** The number of waiting deliveries, or of failures, of an endpoint. */
+export interface EndpointCount {
   readonly endpoint: number
   readonly app: number
   readonly count: number
@@ -203,8 +203,8 @@ class Sums {
 }
 
 /** With 100,000 endpoints it takes some tens of milliseconds, and pauses in between. */
-function* worstOf(counted: Counted, kept: number): Parts<readonly QueueLength[]> {
-  const worst = new Worst<QueueLength>(kept, ({ count }) => count)
+function* worstOf(counted: Counted, kept: number): Parts<readonly EndpointCount[]> {
+  const worst = new Worst<EndpointCount>(kept, ({ count }) => count)
   if (kept === 0) return []
   for (const [endpoint, { app, count }] of counted) {
     yield

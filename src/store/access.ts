@@ -1,4 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
+import type { Application } from '../domain/endpoint.ts'
 import type { Page, PageRequest } from './store.ts'
 
 /** Access to the API: keys, tokens, sessions of browsers. */
@@ -27,15 +28,11 @@ export interface Keys {
    * how many.
    */
   expireAppTokens(app: number, sessionIds: readonly string[] | null, inMs: number): Promise<number>
-  /** Ends one token now. */
   endAppToken(key: number): Promise<void>
 }
 
-export interface NewApiKey {
-  readonly name: string
+export interface NewApiKey extends Pick<ApiKey, 'name' | 'scopes'> {
   readonly hash: Uint8Array
-  /** `admin`, `publish`, `read`. */
-  readonly scopes: readonly string[]
   /** The key of the one application it is for; null or absent for all. */
   readonly app?: number | null
   /** Null or absent never expires. */
@@ -46,6 +43,7 @@ export interface ApiKey {
   readonly key: number
   readonly id: string
   readonly name: string
+  /** `admin`, `publish`, `read`. */
   readonly scopes: readonly string[]
   readonly app: AppRef | null
   readonly createdAt: EpochMs
@@ -56,21 +54,14 @@ export interface ApiKey {
 }
 
 /** The application that a key or token is bound to. */
-export interface AppRef {
-  readonly key: number
-  readonly id: string
-  readonly uid: string | null
-}
+export type AppRef = Pick<Application, 'key' | 'id' | 'uid'>
 
 /** A token for one application's portal. */
-export interface NewAppToken {
+export interface NewAppToken extends Pick<AppToken, 'capabilities' | 'sessionId'> {
   readonly app: number
   readonly hash: Uint8Array
-  /** Svix's names: `ViewBase`, `ManageEndpoint`, … */
-  readonly capabilities: readonly string[]
-  /** The feature flags whose event types it sees; null or absent for all. */
+  /** Absent for all. */
   readonly featureFlags?: readonly string[] | null
-  readonly sessionId: string | null
   /** The API key that it ends with; null or absent for none. */
   readonly madeBy?: number | null
   readonly expiresInMs: number
@@ -80,7 +71,9 @@ export interface AppToken {
   readonly key: number
   readonly id: string
   readonly app: AppRef
+  /** Svix's names: `ViewBase`, `ManageEndpoint`, … */
   readonly capabilities: readonly string[]
+  /** The feature flags whose event types it sees; null for all. */
   readonly featureFlags: readonly string[] | null
   readonly sessionId: string | null
   readonly createdAt: EpochMs

@@ -1,6 +1,7 @@
-import { createPublicKey, hash, type KeyObject, verify } from 'node:crypto'
+import { hash, verify } from 'node:crypto'
 import type { AuditEntry, AuditRow, HashText, TrimmedRows } from '../domain/audit.ts'
 import type { EpochMs } from '../domain/clock.ts'
+import { publicKeyOf } from '../wire/secret.ts'
 import type { Page, PageRequest } from './store.ts'
 
 /** The log of changes made through the API, and the server's signatures under documents that leave it. */
@@ -82,9 +83,6 @@ export interface Signature {
   readonly signature: string
 }
 
-/** DER of an ed25519 public key, up to where its 32 bytes follow. */
-const publicKeyPrefix = Buffer.from('302a300506032b6570032100', 'hex')
-
 /** The bytes that are signed. The purpose keeps a signature from counting for another kind of document. */
 export function signedText(purpose: string, text: string): Buffer {
   return Buffer.from(`sluice ${purpose}\n${text}`)
@@ -92,12 +90,6 @@ export function signedText(purpose: string, text: string): Buffer {
 
 /** Whether a signature under a text is that of its public key. The caller decides whether it trusts the key. */
 export function isSigned(purpose: string, text: string, { publicKey, signature }: Signature): boolean {
-  const key = publicKeyOf(publicKey)
+  const key = publicKeyOf(Buffer.from(publicKey, 'base64'))
   return key !== undefined && verify(null, signedText(purpose, text), key, Buffer.from(signature, 'base64'))
-}
-
-function publicKeyOf(text: string): KeyObject | undefined {
-  const bytes = Buffer.from(text, 'base64')
-  if (bytes.length !== 32) return undefined
-  return createPublicKey({ key: Buffer.concat([publicKeyPrefix, bytes]), format: 'der', type: 'spki' })
 }

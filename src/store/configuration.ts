@@ -96,7 +96,11 @@ export interface Endpoints {
    * Counts attempts at an endpoint made after `after` and not after `until`, from the earliest on, until it has seen
    * enough of them; `reached` is the instant up to which it counted.
    */
-  countAttempts(endpoint: number, after: EpochMs, until: EpochMs): Promise<AttemptCount>
+  countAttempts(
+    endpoint: number,
+    after: EpochMs,
+    until: EpochMs,
+  ): Promise<{ readonly delivered: number; readonly failed: number; readonly reached: EpochMs }>
   /** Deliveries waiting at an endpoint, counted up to the limit. */
   countWaiting(endpoint: number, limit: number): Promise<number>
 }
@@ -124,12 +128,6 @@ export type NewEndpoint = Omit<
 
 /** The fields to change, or a function that makes them from the stored endpoint; it may throw AppError. */
 export type EndpointChange = Partial<NewEndpoint> | ((before: Endpoint, now: EpochMs) => Partial<NewEndpoint>)
-
-export interface AttemptCount {
-  readonly delivered: number
-  readonly failed: number
-  readonly reached: EpochMs
-}
 
 /** About how many attempts one call counts. */
 export const attemptsPerCount = 5000

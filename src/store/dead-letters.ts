@@ -75,13 +75,8 @@ export interface FilePosition {
   readonly reserved: number
 }
 
-export interface UnfiledSummary extends DeadLetterSummary {
-  readonly key: number
-}
-
-export interface UnfiledLetter extends DeadLetter {
-  readonly key: number
-}
+export type UnfiledSummary = DeadLetterSummary & { readonly key: number }
+export type UnfiledLetter = DeadLetter & { readonly key: number }
 
 export interface DeadRange {
   /** Only this endpoint's; null for all of the application's, or of every application. */

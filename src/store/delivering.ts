@@ -136,36 +136,32 @@ export interface LaneEffects {
  */
 export interface Bounding {
   /**
-   * Unowned lanes in which deliveries wait, among the next `limit` endpoints behind `after` that have any waiting. Each comes with the first row of every class, due or not.
+   * Unowned lanes in which deliveries wait, among the next `limit` endpoints behind `after` that have any waiting. Each comes
+   * with the first row of every class, due or not. `next` is null behind the last endpoint.
    */
-  readResting(after: number | null, limit: number): Promise<Resting>
+  readResting(
+    after: number | null,
+    limit: number,
+  ): Promise<{ readonly lanes: readonly RestingLane[]; readonly next: number | null }>
   /** The first `limit` rows of every class of one queue, due or not. */
   readFronts(endpoint: number, limit: number): Promise<PendingRow[]>
   /**
    * Up to `limit` deliveries whose message has expired, the earliest first, from `next` of another page on; those in lanes
-   * with an owner are left out. A page may be short, or repeat deliveries of an earlier one.
+   * with an owner are left out. A page may be short, or repeat deliveries of an earlier one. `next` is null when nothing more
+   * has expired.
    */
-  readExpired(from: number | null, limit: number): Promise<Expired>
+  readExpired(
+    from: number | null,
+    limit: number,
+  ): Promise<{ readonly deliveries: readonly WaitingDelivery[]; readonly next: number | null }>
   /** Ends deliveries without an attempt, where their lane is unowned and they still wait; answers which. */
   endResting(ends: readonly RestingEnd[]): Promise<RestingEnd[]>
-}
-
-export interface Resting {
-  readonly lanes: readonly RestingLane[]
-  /** Where to go on; null behind the last endpoint. */
-  readonly next: number | null
 }
 
 /** An unowned lane, with the settings that decide how long its rows may wait. */
 export interface RestingLane extends Pick<Endpoint, 'app' | 'retry' | 'flow'> {
   readonly endpoint: number
   readonly rows: readonly PendingRow[]
-}
-
-export interface Expired {
-  readonly deliveries: readonly WaitingDelivery[]
-  /** Where to go on; null when nothing more has expired. */
-  readonly next: number | null
 }
 
 export interface WaitingDelivery {

@@ -162,8 +162,11 @@ export interface LaneViews {
   laneStates(endpoints: readonly number[]): Promise<LaneState[]>
   /** Asks the owners of these lanes; answers whether any worker can hear the question. */
   askLanes(endpoints: readonly number[]): Promise<boolean>
-  /** Stores an owner's snapshots of its lanes. Snapshots of lanes that the worker does not own are dropped. */
-  answerLanes(worker: number, answers: readonly LaneAnswer[]): Promise<void>
+  /** Stores an owner's snapshots of its lanes, each a `LaneSnapshot` as text. Snapshots of lanes that the worker does not own are dropped. */
+  answerLanes(
+    worker: number,
+    answers: readonly { readonly endpoint: number; readonly snapshot: string }[],
+  ): Promise<void>
   /** The latest snapshots of those of these lanes that exist, in the order of their endpoints. */
   readAnswers(endpoints: readonly number[]): Promise<StoredAnswer[]>
   /** The rest of a queued delivery's row; undefined when the row is gone. */
@@ -254,12 +257,6 @@ export interface FrontRow {
   readonly retryInMs: number
 }
 
-/** An owner's snapshot of one lane: a `LaneSnapshot` as text. */
-export interface LaneAnswer {
-  readonly endpoint: number
-  readonly snapshot: string
-}
-
 export interface StoredAnswer {
   readonly endpoint: number
   /** The worker that owns the lane now; null when the lane is unowned. */
@@ -271,10 +268,7 @@ export interface StoredAnswer {
 
 export type FrontCommand = 'retry' | 'skip'
 
-export type FrontAnswer =
-  | { readonly state: 'stored'; readonly message: number }
-  | { readonly state: 'busy'; readonly message: number }
-  | { readonly state: 'none' }
+export type FrontAnswer = { readonly state: 'stored' | 'busy'; readonly message: number } | { readonly state: 'none' }
 
 export interface QueuedRow {
   readonly class: Class
@@ -286,18 +280,9 @@ export interface QueuedRow {
 
 /** The few stored facts of a lane that show in a list of endpoints. */
 export interface LaneState
-  extends Pick<
+  extends Omit<
     LaneFacts,
-    | 'now'
-    | 'dueAt'
-    | 'holdUntil'
-    | 'notBefore'
-    | 'health'
-    | 'healthAgeMs'
-    | 'appSettings'
-    | 'workersAlive'
-    | 'region'
-    | 'workersServing'
+    'owner' | 'stopped' | 'bucketFullAt' | 'waiting' | 'nextTimedAt' | 'nextTimedAttempts' | 'oldestSince'
   > {
   readonly endpoint: number
   readonly owner: number | null
@@ -332,7 +317,6 @@ export interface LaneFacts {
   readonly region: string
   /** Workers alive that serve the region. */
   readonly workersServing: number
-  /** The settings of its application. */
   readonly appSettings: ApplicationSettings
 }
 

@@ -11,18 +11,11 @@ export interface Maintenance extends Leading, Retention, Notices, Alerts, Sweepi
 export interface Sweeping {
   /**
    * Removes some rows of deleted applications and endpoints: there may be a million. Deliveries that waited end as
-   * cancelled, without an attempt.
+   * cancelled, without an attempt. Answers how many did, and whether there is more to remove right away.
    */
-  sweepRemoved(): Promise<Swept>
+  sweepRemoved(): Promise<{ readonly cancelled: number; readonly more: boolean }>
   /** Removes up to `limit` coalescing windows that have ended; answers how many. */
   sweepWindows(limit: number): Promise<number>
-}
-
-export interface Swept {
-  /** Deliveries that will never be made, because their endpoint was deleted. */
-  readonly cancelled: number
-  /** Whether there is more to remove right away. */
-  readonly more: boolean
 }
 
 /** How many endpoints of a deleted application one transaction stops, and how many rows one removes. */

@@ -5,6 +5,7 @@ import type { Identity } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
+import type { RowPlace } from './lanes.ts'
 import type { SubjectRules } from './subjects.ts'
 import { SealError, type Vault } from './vault.ts'
 
@@ -55,11 +56,8 @@ export interface Expansion {
 export const nothingExpanded: Expansion = { more: false, app: 0, merged: [] }
 
 /** A place among all waiting deliveries. */
-export interface QueueCursor {
+export interface QueueCursor extends RowPlace {
   readonly endpoint: number
-  readonly class: Class
-  readonly dueAt: EpochMs
-  readonly message: number
 }
 
 export interface WaitingCounts {

@@ -41,21 +41,20 @@ export interface Schedules {
   advanceSchedule(schedule: Pick<Schedule, 'key' | 'revision'>, step: ScheduleStep): Promise<Advanced>
 }
 
-export type NewSchedule = Pick<
+/** The fields that callers set. */
+export type NewSchedule = Omit<
   Schedule,
-  | 'uid'
-  | 'cron'
-  | 'timezone'
-  | 'eventType'
-  | 'body'
-  | 'contentType'
-  | 'headers'
-  | 'channels'
-  | 'tags'
-  | 'missed'
-  | 'missedLimit'
-  | 'paused'
-  | 'metadata'
+  | 'key'
+  | 'id'
+  | 'app'
+  | 'damaged'
+  | 'reachedAt'
+  | 'nextAt'
+  | 'failures'
+  | 'runs'
+  | 'revision'
+  | 'createdAt'
+  | 'updatedAt'
 >
 
 /** The little of a schedule that shows how late it is. */

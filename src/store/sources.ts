@@ -60,17 +60,8 @@ export interface ArrivalCount {
 
 export type NewSample = Omit<ArrivalSample, 'at'> & { readonly source: number }
 
-export interface RefusingSource extends ArrivalSums {
-  readonly key: number
-  /** Its application's key. */
-  readonly app: number
-  readonly id: string
-  readonly uid: string | null
-  readonly name: string
-  readonly provider: string
-  /** Its application's id. */
-  readonly appId: string
-}
+export type RefusingSource = ArrivalSums &
+  Pick<ArrivingSource, 'key' | 'app' | 'id' | 'uid' | 'name' | 'provider' | 'appId'>
 
 /** The source with the given fields changed. Settings, secrets and tokens that are all set replace their damaged record. */
 export function changedSource(before: Source, change: SourceChange, now: EpochMs): Source {

@@ -9,13 +9,17 @@ export interface Subjects {
   /** How an application's messages are indexed at the moment; undefined when it names no pointers. */
   findSubjectIndex(app: number): Promise<SubjectIndexing | undefined>
   /** The messages under a hash by key, and those that are not indexed, in `[from, until)` behind `after`. */
-  listSubjectMessages(app: number, hash: string, range: SubjectRange): Promise<SubjectMessage[]>
+  listSubjectMessages(
+    app: number,
+    hash: string,
+    range: { readonly after: number; readonly until: number; readonly limit: number },
+  ): Promise<SubjectMessage[]>
   /** The cost of erasing each of these messages, by key. Messages that are gone are left out. */
   weighMessages(messages: readonly number[]): Promise<MessageWeight[]>
   /** The messages of which a delivery waits, or is still to be queued. */
   waitingAmong(messages: readonly number[]): Promise<number[]>
   /** The variants of a message, each with one endpoint that gets it. */
-  listVariants(message: number): Promise<VariantOwner[]>
+  listVariants(message: number): Promise<{ readonly n: number; readonly endpoint: number }[]>
   /**
    * Has the database reclaim erased rows, where it keeps them behind an update. Never rejects: a database that is busy or
    * does not permit it is left as it is.
@@ -35,12 +39,6 @@ export interface SubjectIndexing extends SubjectRules {
   readonly since: EpochMs
 }
 
-export interface SubjectRange {
-  readonly after: number
-  readonly until: number
-  readonly limit: number
-}
-
 export interface SubjectMessage {
   readonly message: number
   /** False for a message that is stored under `unindexedSubject`: its body must be read. */
@@ -49,11 +47,6 @@ export interface SubjectMessage {
 
 /** In place of hashes: the body must be read to find out whom the message names. */
 export const unindexedSubject = ''
-
-export interface VariantOwner {
-  readonly n: number
-  readonly endpoint: number
-}
 
 /**
  * Rids a message of a person, within a step of a task:
@@ -66,15 +59,12 @@ export interface VariantOwner {
 export type Erasure = {
   readonly message: number
   readonly hash: string
-  /** The endpoints of a wide message that this step deals with: it is then the only message of the step. Absent: all. */
-  readonly part?: EndpointPart
+  /**
+   * The endpoints of a wide message that this step deals with, by their places in its list: it is then the only message of
+   * the step. Absent: all.
+   */
+  readonly part?: { readonly from: number; readonly until: number }
 } & ({ readonly how: 'erase' | 'end' | 'settle' } | ({ readonly how: 'rewrite' } & Rewritten))
-
-/** The endpoints of a message from one place in its list up to another. */
-export interface EndpointPart {
-  readonly from: number
-  readonly until: number
-}
 
 /** A message without its data subjects. */
 export interface Rewritten {
@@ -87,40 +77,4 @@ export interface RewrittenVariant {
   readonly n: number
   readonly body: Uint8Array | null
   readonly signature: string | null
-}
-
-/** How much a step has erased. */
-export interface ErasedCounts {
-  /** Messages whose payload was erased. */
-  readonly messages: number
-  /** Messages that are delivered without the person's data. */
-  readonly rewritten: number
-  /** Deliveries that waited and were cancelled. */
-  readonly cancelled: number
-  /** Deliveries that waited and get the new body. */
-  readonly without: number
-  /** Attempts and dead letters whose answers were erased. */
-  readonly attempts: number
-  readonly deadLetters: number
-  /** Dead letters that were written to a dead-letter file before. */
-  readonly filed: number
-  /** Samples of refused arrivals at sources. */
-  readonly samples: number
-}
-
-export const nothingErased: ErasedCounts = {
-  messages: 0,
-  rewritten: 0,
-  cancelled: 0,
-  without: 0,
-  attempts: 0,
-  deadLetters: 0,
-  filed: 0,
-  samples: 0,
-}
-
-export interface Erased {
-  readonly counts: ErasedCounts
-  /** The ids of messages with dead letters that were written to a dead-letter file before. */
-  readonly filedMessages: readonly string[]
 }

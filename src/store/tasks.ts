@@ -1,13 +1,14 @@
 import type { AuditEntry } from '../domain/audit.ts'
+import type { Erased } from '../domain/erasure.ts'
 import type { Regions } from '../domain/region.ts'
-import type { Task, TaskCommand, TaskCursor, TaskData, TaskStatus, TaskWork } from '../domain/task.ts'
+import type { Task, TaskCommand, TaskCursor, TaskData, TaskStatus } from '../domain/task.ts'
 import type { DeliveryKey } from './messages.ts'
 import type { PageRequest } from './store.ts'
-import type { Erased, Erasure } from './subjects.ts'
+import type { Erasure } from './subjects.ts'
 
 /** Long work, see `Task`. A worker takes a task for a lease that every step extends. */
 export interface Tasks {
-  createTask(task: NewTask): Promise<Task>
+  createTask(task: Pick<Task, 'app' | 'work' | 'data'>): Promise<Task>
   findTask(id: string): Promise<Task | undefined>
   /** By key. */
   listTasks(page: PageRequest): Promise<Task[]>
@@ -28,12 +29,6 @@ export interface Tasks {
    * means that the task has ended before; undefined that there is no such task.
    */
   commandTask(id: string, command: TaskCommand): Promise<Task | 'ended' | undefined>
-}
-
-export interface NewTask {
-  readonly app: number | null
-  readonly work: TaskWork
-  readonly data: TaskData
 }
 
 export interface LeasedTask extends Task {

@@ -98,6 +98,12 @@ export function privateKeyOf(bytes: Buffer): KeyObject | undefined {
   return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
 }
 
+/** The ed25519 key whose 32 bytes these are; undefined for another length. */
+export function publicKeyOf(bytes: Buffer): KeyObject | undefined {
+  if (bytes.length !== seedBytes) return undefined
+  return createPublicKey({ key: Buffer.concat([publicKeyPrefix, bytes]), format: 'der', type: 'spki' })
+}
+
 /**
  * The key that a receiver verifies with: the secret itself for HMAC, the public half for ed25519. Receivers of the standard
  * profile know base64 alone, so a key that was brought along in another form is shown to them as `whsec_`.
@@ -116,7 +122,8 @@ export function bytesOf(secret: string): Buffer | undefined {
   return /^[A-Za-z0-9+/]+={0,2}$/.test(encoded) ? Buffer.from(encoded, 'base64') : undefined
 }
 
-function publicBytesOf(key: KeyObject): Buffer {
+/** The 32 bytes of the public half of an ed25519 key. */
+export function publicBytesOf(key: KeyObject): Buffer {
   return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(publicKeyPrefix.length)
 }
 

@@ -10,7 +10,7 @@ const head = '| code | severity | meaning | remedy |\n| --- | --- | --- | --- |\
 
 /** The table as the rules themselves give it. */
 function table(): string {
-  const rows = rules.map(({ code, severity, criticalWhen, meaning, remedy }) => {
+  const rows = rules.map(({ code, severity = 'warning', criticalWhen, meaning, remedy }) => {
     const level = criticalWhen === undefined ? severity : `${severity}; critical when ${criticalWhen}`
     return `| \`${code}\` | ${level} | ${meaning} | ${remedy} |\n`
   })

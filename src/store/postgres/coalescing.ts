@@ -18,20 +18,17 @@ const isOpen = `(c.due_at > (select now from clock) + ${closingMs} and c.due_at 
  */
 function joinStatement(name: string, isLate: boolean): PostgresStatement {
   const staysInPlace = isLate ? 'c.message > excluded.message' : 'false'
-  return postgresStatement(
-    name,
-    `
-      ${withClock}
-      insert into coalescing as c (endpoint, key, message, replaced, due_at)
-      select endpoint, key, message, null, now + window_ms
-        from clock, unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) as j (endpoint, key, message, window_ms)
-       order by endpoint, key
-      on conflict (endpoint, key) do update
-        set replaced = case when ${isOpen} then case when ${staysInPlace} then excluded.message else c.message end end,
-            message = case when ${isOpen} and ${staysInPlace} then c.message else excluded.message end,
-            due_at = case when ${isOpen} then c.due_at else excluded.due_at end
-      returning endpoint, key, message, replaced, due_at`,
-  )
+  return postgresStatement(name)`
+    ${withClock}
+    insert into coalescing as c (endpoint, key, message, replaced, due_at)
+    select endpoint, key, message, null, now + window_ms
+      from clock, unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) as j (endpoint, key, message, window_ms)
+     order by endpoint, key
+    on conflict (endpoint, key) do update
+      set replaced = case when ${isOpen} then case when ${staysInPlace} then excluded.message else c.message end end,
+          message = case when ${isOpen} and ${staysInPlace} then c.message else excluded.message end,
+          due_at = case when ${isOpen} then c.due_at else excluded.due_at end
+    returning endpoint, key, message, replaced, due_at`
 }
 const joinWindows = joinStatement('join-windows', false)
 const joinWindowsLate = joinStatement('join-windows-late', true)
@@ -42,51 +39,42 @@ const joinWindowsLate = joinStatement('join-windows-late', true)
  * in a settle. A missing row was replayed or expunged meanwhile; a delivery that was tried no longer waits for the end of
  * its window.
  */
-const replaceWaiting = postgresStatement(
-  'replace-waiting',
-  `
-    ${withClock}, found as materialized (
-      select r.*, p.place
-        from clock,
-             unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) as r (endpoint, due_at, replaced, successor)
-       cross join lateral (
-               select ctid as place from pending
-                where endpoint = r.endpoint and class = ${timed} and due_at = r.due_at and message = r.replaced
-                  and attempts = 0
-                limit 1
-             ) as p
-       where r.due_at > clock.now + ${closingMs}
-    ), taken as (
-      delete from pending where ctid = any (array (select place from found))
-      returning ctid as place
-    ), ended as (
-      insert into coalesced (message, endpoint, at, successor)
-      select replaced, endpoint, now, successor from clock, found where place in (select place from taken)
-      on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor
-      returning message, endpoint
-    )
-    select endpoint, message from ended`,
-)
-
-const endAtOnce = postgresStatement(
-  'end-at-once',
-  `
-    insert into coalesced (message, endpoint, at, successor)
-    select message, endpoint, ${sqlNow}, successor
-      from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as e (message, endpoint, successor)
-    on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor`,
-)
-
-const findWaiting = postgresStatement(
-  'find-waiting',
-  `
-    select w.n
-      from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality as w (endpoint, due_at, message, n)
+const replaceWaiting = postgresStatement('replace-waiting')`
+  ${withClock}, found as materialized (
+    select r.*, p.place
+      from clock,
+           unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) as r (endpoint, due_at, replaced, successor)
      cross join lateral (
-             select from pending
-              where endpoint = w.endpoint and class = ${timed} and due_at = w.due_at and message = w.message limit 1
-           ) as p`,
-)
+             select ctid as place from pending
+              where endpoint = r.endpoint and class = ${timed} and due_at = r.due_at and message = r.replaced
+                and attempts = 0
+              limit 1
+           ) as p
+     where r.due_at > clock.now + ${closingMs}
+  ), taken as (
+    delete from pending where ctid = any (array (select place from found))
+    returning ctid as place
+  ), ended as (
+    insert into coalesced (message, endpoint, at, successor)
+    select replaced, endpoint, now, successor from clock, found where place in (select place from taken)
+    on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor
+    returning message, endpoint
+  )
+  select endpoint, message from ended`
+
+const endAtOnce = postgresStatement('end-at-once')`
+  insert into coalesced (message, endpoint, at, successor)
+  select message, endpoint, ${sqlNow}, successor
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as e (message, endpoint, successor)
+  on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor`
+
+const findWaiting = postgresStatement('find-waiting')`
+  select w.n
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality as w (endpoint, due_at, message, n)
+   cross join lateral (
+           select from pending
+            where endpoint = w.endpoint and class = ${timed} and due_at = w.due_at and message = w.message limit 1
+         ) as p`
 
 /** A delivery that is to be coalesced. */
 interface Joining extends NonNullable<Special['coalesce']> {

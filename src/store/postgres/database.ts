@@ -48,7 +48,7 @@ export interface Database {
   readonly wakes: LaneWakes
 }
 
-const takeNode = postgresStatement('take-node', `select nextval('node') as node`)
+const takeNode = postgresStatement('take-node')`select nextval('node') as node`
 
 /**
  * Makes keys with a node number taken from the database. The numbers go round, so two processes may have the same one:

@@ -20,9 +20,7 @@ import { settling, withDead } from './settling.ts'
  * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
  * rows have an upper end; for them a second seek finds when the next one is due.
  */
-const readPending = postgresStatement(
-  'read-due',
-  `
+const readPending = postgresStatement('read-due')`
     ${withClock}, read as materialized (
       select read.*, clock.now,
              case when class = ${timed} then clock.now else ${Number.MAX_SAFE_INTEGER} end as until
@@ -43,22 +41,16 @@ const readPending = postgresStatement(
          where endpoint = read.endpoint and class = ${timed} and due_at > read.now
          order by due_at limit 1
       ) as next
-     where read.class = ${timed}`,
-)
+     where read.class = ${timed}`
 
 // Leans on message's primary key. The range leaves out the days that none of the keys belongs to, as `inSpan` does.
-const loadOutgoing = postgresStatement(
-  'load-messages',
-  `
+const loadOutgoing = postgresStatement('load-messages')`
     select key, id, event_type as "eventType", content_type as "contentType", headers, trace,
            arrived_headers as "arrivedHeaders", body, null as variant, null as signature
-      from message where key = any ($1::bigint[]) and key >= $2 and key <= $3 and expunged_at is null`,
-)
+      from message where key = any ($1::bigint[]) and key >= $2 and key <= $3 and expunged_at is null`
 
 // Without its row, a delivery that has a variant is not sent.
-const loadOutgoingVariants = postgresStatement(
-  'load-variants',
-  `
+const loadOutgoingVariants = postgresStatement('load-variants')`
     select m.key, m.id, m.event_type as "eventType", m.content_type as "contentType", m.headers, m.trace,
            m.arrived_headers as "arrivedHeaders",
            coalesce(v.body, m.body) as body, w.n as variant, v.signature
@@ -68,8 +60,7 @@ const loadOutgoingVariants = postgresStatement(
      cross join lateral (
              select key, id, event_type, content_type, headers, trace, arrived_headers, body from message
               where key = w.message and key >= $3 and key <= $4 and expunged_at is null limit 1
-           ) as m`,
-)
+           ) as m`
 
 /** Without a message, `dueAt` is how long until the next timed row is due. */
 type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly dueAt: number })
@@ -104,9 +95,7 @@ const storedColumns =
 const rowColumns = `p.class, ${pendingColumns('p', 'clock.now')}`
 
 /** One seek of pending's primary key per endpoint, and one per class of each resting lane, however many rows it has. */
-const findResting = postgresStatement(
-  'find-resting',
-  `
+const findResting = postgresStatement('find-resting')`
     ${withWalk}, walked as materialized (
       select max(endpoint) as last, count(endpoint) as looked from walk
     ), resting as materialized (
@@ -127,29 +116,23 @@ const findResting = postgresStatement(
                  select ${storedColumns} from pending
                   where endpoint = resting.endpoint and class = c.class order by due_at, message limit 1
                ) as p
-      ) as found on true`,
-)
+      ) as found on true`
 
 /** For each class a range of pending's primary key. */
-const readFronts = postgresStatement(
-  'read-fronts',
-  `
+const readFronts = postgresStatement('read-fronts')`
     ${withClock}
     select ${rowColumns}
       from clock, unnest('{0,1,2}'::smallint[]) as c (class)
      cross join lateral (
              select ${storedColumns} from pending where endpoint = $1 and class = c.class order by due_at, message limit $2
-           ) as p`,
-)
+           ) as p`
 
 /**
  * Lanes are locked for as long as this takes, if unowned and not locked already, so that no worker claims them meanwhile.
  * Rows are locked before they are deleted by their place. The statement waits for no lock, so it cannot deadlock; the next
  * sweep finds the rows that this one passed over.
  */
-const endRows = postgresStatement(
-  'end-resting',
-  `
+const endRows = postgresStatement('end-resting')`
     ${withClock}, unowned as materialized (
       select endpoint from lane where endpoint = any ($7::bigint[]) and owner is null for update skip locked
     ), wanted as materialized (
@@ -172,8 +155,7 @@ const endRows = postgresStatement(
       `endpoint, message, app, reason, attempts, now, since, ${untried.status}, '${untried.code}', null, null`,
       'clock, ended',
     )}
-    select n from ended order by n`,
-)
+    select n from ended order by n`
 
 type RowColumns = PendingColumns & { readonly class: Class }
 

@@ -36,14 +36,11 @@ const tables = [
 
 // When each migration ran, and the ids of the database and its tables. They differ between two databases, also when one is
 // a copy of the other, and show whether the tables are those that this store knows.
-const selectMigrations = postgresStatement(
-  'migrations',
-  `
-    select concat_ws(' ', (select oid from pg_database where datname = current_database()),
-                     ${tables.map((table) => `'${table}'::regclass::oid`).join(', ')},
-                     string_agg(version || '@' || applied_at, ' ' order by version)) as applied
-      from migration`,
-)
+const selectMigrations = postgresStatement('migrations')`
+  select concat_ws(' ', (select oid from pg_database where datname = current_database()),
+                   ${tables.map((table) => `'${table}'::regclass::oid`).join(', ')},
+                   string_agg(version || '@' || applied_at, ' ' order by version)) as applied
+    from migration`
 // In one round trip. The setting is for this transaction only; a stronger one (remote_apply) is the caller's choice and
 // stays.
 const commitDurably = `

@@ -13,52 +13,38 @@ import { overtaken } from './publish-statement.ts'
 import { integers, postgresStatement, type Run, texts } from './sessions.ts'
 
 // Waits for a transaction that takes the same hash at this moment. An expired hash is taken over in place.
-const takeHashes = postgresStatement(
-  'take-hashes',
-  `
-    ${withClock}
-    insert into idempotency (hash, fingerprint, expires_at, message, answer)
-    select hash, fingerprint, now + ttl_ms, message, $5::bytea
-      from clock, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) as o (hash, fingerprint, ttl_ms, message)
-     order by hash
-    on conflict (hash) do update
-      set fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, message = excluded.message,
-          status = null, answer = excluded.answer
-      where idempotency.expires_at <= (select now from clock)
-    returning hash`,
-)
+const takeHashes = postgresStatement('take-hashes')`
+  ${withClock}
+  insert into idempotency (hash, fingerprint, expires_at, message, answer)
+  select hash, fingerprint, now + ttl_ms, message, $5::bytea
+    from clock, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) as o (hash, fingerprint, ttl_ms, message)
+   order by hash
+  on conflict (hash) do update
+    set fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, message = excluded.message,
+        status = null, answer = excluded.answer
+    where idempotency.expires_at <= (select now from clock)
+  returning hash`
 // Without the sum, the planner prefers the index over expires_at, and reads every row that has not expired.
-const selectTaken = postgresStatement(
-  'taken-hashes',
-  `
-    select o.n, i.fingerprint, i.message, i.status, i.answer, m.id
-      from unnest($1::text[]) with ordinality as o (hash, n)
-     cross join lateral (
-             select fingerprint, message, status, answer from idempotency
-              where hash = o.hash and expires_at + 0 > ${sqlNow} limit 1
-           ) as i
-      left join lateral (select id from message where key = i.message limit 1) as m on true`,
-)
-const keepAnswer = postgresStatement(
-  'keep-answer',
-  `
-    update idempotency set status = $2, answer = $3, expires_at = ${sqlNow} + $4::bigint
-     where hash = $1 and message is null and status is null`,
-)
-const deleteUnanswered = postgresStatement(
-  'abandon-hash',
-  'delete from idempotency where hash = $1 and message is null and status is null',
-)
+const selectTaken = postgresStatement('taken-hashes')`
+  select o.n, i.fingerprint, i.message, i.status, i.answer, m.id
+    from unnest($1::text[]) with ordinality as o (hash, n)
+   cross join lateral (
+           select fingerprint, message, status, answer from idempotency
+            where hash = o.hash and expires_at + 0 > ${sqlNow} limit 1
+         ) as i
+    left join lateral (select id from message where key = i.message limit 1) as m on true`
+const keepAnswer = postgresStatement('keep-answer')`
+  update idempotency set status = $2, answer = $3, expires_at = ${sqlNow} + $4::bigint
+   where hash = $1 and message is null and status is null`
+const deleteUnanswered = postgresStatement('abandon-hash')`
+  delete from idempotency where hash = $1 and message is null and status is null`
 // A range of idempotency_expires, from its low end. Rows that another process is sweeping are left to it.
-const deleteExpired = postgresStatement(
-  'sweep-idempotency',
-  `
-    ${withClock}
-    delete from idempotency where ctid = any (array (
-      select ctid from idempotency where expires_at <= (select now from clock)
-       order by expires_at limit $1 for update skip locked))
-    returning 1`,
-)
+const deleteExpired = postgresStatement('sweep-idempotency')`
+  ${withClock}
+  delete from idempotency where ctid = any (array (
+    select ctid from idempotency where expires_at <= (select now from clock)
+     order by expires_at limit $1 for update skip locked))
+  returning 1`
 
 interface Taken {
   readonly n: number
@@ -124,16 +110,13 @@ export function idempotency({ durable, relaxed, context }: Database): Idempotenc
 }
 
 // A second statement, after the publish: a reservation by another transaction at the same moment is invisible to the first.
-const selectByEventIds = postgresStatement(
-  'by-event-ids',
-  `
-    select wanted.n, m.id
-      from unnest($1::bigint[], $2::text[]) with ordinality as wanted (app, event_id, n)
-     cross join lateral (
-             select message from event_id where app = wanted.app and event_id = wanted.event_id limit 1
-           ) as e
-     cross join lateral (select id from message where key = e.message limit 1) as m`,
-)
+const selectByEventIds = postgresStatement('by-event-ids')`
+  select wanted.n, m.id
+    from unnest($1::bigint[], $2::text[]) with ordinality as wanted (app, event_id, n)
+   cross join lateral (
+           select message from event_id where app = wanted.app and event_id = wanted.event_id limit 1
+         ) as e
+   cross join lateral (select id from message where key = e.message limit 1) as m`
 
 /** Separates publications that share no hash from those that wait for their twin. */
 export function withoutTwins(

@@ -211,12 +211,9 @@ function queuedFor({ endpoints, special }: Publication): readonly number[] {
   return others.size === 0 ? endpoints : endpoints.filter((endpoint) => !others.has(endpoint))
 }
 
-const insertPayloadEnds = postgresStatement(
-  'insert-payload-ends',
-  `
+const insertPayloadEnds = postgresStatement('insert-payload-ends')`
     insert into payload_end (message, app, at, once_delivered, over_at)
-    select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint[])`,
-)
+    select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint[])`
 
 /** Whether the body of a message is erased before the message is removed. */
 function endsEarly(publication: Publication): boolean {
@@ -245,12 +242,9 @@ async function keepPayloadEnds(
   ])
 }
 
-const insertSubjects = postgresStatement(
-  'insert-subjects',
-  `
+const insertSubjects = postgresStatement('insert-subjects')`
     insert into subject (app, hash, message)
-    select * from unnest($1::bigint[], $2::text[], $3::bigint[])`,
-)
+    select * from unnest($1::bigint[], $2::text[], $3::bigint[])`
 
 function namesSubjects({ subjects = [] }: Publication): boolean {
   return subjects.length > 0

@@ -51,22 +51,19 @@ export const lanesPerStatement = 1000
  */
 const requestedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
 
-const wakeLanes = postgresStatement(
-  'wake-lanes',
-  `
-    ${withClock}, woken as (
-      update lane set due_at = greatest(${requestedAt}, ${restEnds})
-       where endpoint = any ($1::bigint[]) and owner is null and not stopped
-         and (due_at is null or due_at > greatest(${requestedAt}, ${restEnds}))
-      returning 1
-    ), found as materialized (
-      select exists (select from woken) as woken,
-             (select 1 from lane where endpoint = any ($1::bigint[]) and coalesce(owner, 0) <> 0 limit 1) = 1 as owned
-    )
-    select woken, case when woken or owned
-             then pg_notify('${channel}', case when woken then upper($3) else $3 end || $4) end
-      from found`,
-)
+const wakeLanes = postgresStatement('wake-lanes')`
+  ${withClock}, woken as (
+    update lane set due_at = greatest(${requestedAt}, ${restEnds})
+     where endpoint = any ($1::bigint[]) and owner is null and not stopped
+       and (due_at is null or due_at > greatest(${requestedAt}, ${restEnds}))
+    returning 1
+  ), found as materialized (
+    select exists (select from woken) as woken,
+           (select 1 from lane where endpoint = any ($1::bigint[]) and coalesce(owner, 0) <> 0 limit 1) = 1 as owned
+  )
+  select woken, case when woken or owned
+           then pg_notify('${channel}', case when woken then upper($3) else $3 end || $4) end
+    from found`
 
 /** A column of `work`, which holds arrays, for the lane at hand. */
 export function sqlOfWork(column: string): string {
@@ -77,21 +74,18 @@ export function sqlOfWork(column: string): string {
  * Release's half: the lanes were committed as unowned, and only then are their queues looked at. Either this sees the
  * row that was published meanwhile, or the publisher sees that the lane is unowned.
  */
-const rouseLanes = postgresStatement(
-  'rouse-lanes',
-  `
-    ${withClock}, work as materialized (
-      select array_agg(${sqlWorkDue('rested.endpoint')} order by rested.n) as due_at
-        from clock, unnest($1::bigint[]) with ordinality as rested (endpoint, n)
-    ), woken as (
-      update lane set due_at = greatest(${sqlOfWork('due_at')}, ${restEnds})
-       where endpoint = any ($1::bigint[]) and owner is null and not stopped and ${sqlOfWork('due_at')} is not null
-         and (due_at is null or due_at > greatest(${sqlOfWork('due_at')}, ${restEnds}))
-      returning due_at <= (select now from clock) as is_due
-    )
-    select count(*) as woken, case when bool_or(is_due) then pg_notify('${channel}', 'w' || $2) end
-      from woken`,
-)
+const rouseLanes = postgresStatement('rouse-lanes')`
+  ${withClock}, work as materialized (
+    select array_agg(${sqlWorkDue('rested.endpoint')} order by rested.n) as due_at
+      from clock, unnest($1::bigint[]) with ordinality as rested (endpoint, n)
+  ), woken as (
+    update lane set due_at = greatest(${sqlOfWork('due_at')}, ${restEnds})
+     where endpoint = any ($1::bigint[]) and owner is null and not stopped and ${sqlOfWork('due_at')} is not null
+       and (due_at is null or due_at > greatest(${sqlOfWork('due_at')}, ${restEnds}))
+    returning due_at <= (select now from clock) as is_due
+  )
+  select count(*) as woken, case when bool_or(is_due) then pg_notify('${channel}', 'w' || $2) end
+    from woken`
 
 /** Publishes within this time share one wake-up. At 500 a second it costs the server a few per cent of a core. */
 const gapMs = 2

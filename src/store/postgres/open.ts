@@ -4,10 +4,10 @@ import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../d
 import type { Identity } from '../../domain/ids.ts'
 import { knownMigrations, type Migration, missingFrom } from '../migrations.ts'
 import { type Administration, administration } from '../sql/administration.ts'
+import { locks } from '../sql/dialect.ts'
 import { finishLater, waitFor } from '../sql/port.ts'
 import type { PublishAlong } from '../sql/schedules.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
-import { locks } from '../sql/statement.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { type Database, Keys, ServerTime } from './database.ts'
 import { delivering } from './delivering.ts'
@@ -29,7 +29,7 @@ export interface PostgresOptions {
   readonly connections?: number
 }
 
-const pingServer = postgresStatement('ping', 'select 1')
+const pingServer = postgresStatement('ping')`select 1`
 
 /** How long a verdict about the server counts, so that asking for health cannot load it. */
 const verdictMs = 1000
@@ -146,46 +146,38 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
 
 // These read catalogs and the server's own figures, whose size does not depend on the number of deliveries.
 
-const selectSettings = postgresStatement(
-  'condition-settings',
-  `select current_database()::text as database, pg_database_size(current_database()) as bytes,
-          current_setting('fsync') as fsync,
-          current_setting('full_page_writes') as full_page_writes,
-          current_setting('autovacuum') = 'on' as autovacuum,
-          (select reset_val from pg_settings where name = 'synchronous_commit') as "synchronousCommit"`,
-)
+const selectSettings = postgresStatement('condition-settings')`
+  select current_database()::text as database, pg_database_size(current_database()) as bytes,
+         current_setting('fsync') as fsync,
+         current_setting('full_page_writes') as full_page_writes,
+         current_setting('autovacuum') = 'on' as autovacuum,
+         (select reset_val from pg_settings where name = 'synchronous_commit') as "synchronousCommit"`
 
 // Superusers have connections of their own.
-const selectConnections = postgresStatement(
-  'condition-connections',
-  `select count(*) as server_used,
-          current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as server_limit,
-          count(*) filter (where datname = current_database()) as database_used,
-          (select datconnlimit from pg_database where datname = current_database()) as database_limit,
-          count(*) filter (where usename = current_user) as role_used,
-          (select rolconnlimit from pg_roles where rolname = current_user) as role_limit
-     from pg_stat_activity where backend_type = 'client backend'`,
-)
+const selectConnections = postgresStatement('condition-connections')`
+  select count(*) as server_used,
+         current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as server_limit,
+         count(*) filter (where datname = current_database()) as database_used,
+         (select datconnlimit from pg_database where datname = current_database()) as database_limit,
+         count(*) filter (where usename = current_user) as role_used,
+         (select rolconnlimit from pg_roles where rolname = current_user) as role_limit
+    from pg_stat_activity where backend_type = 'client backend'`
 
-const selectTransaction = postgresStatement(
-  'condition-transaction',
-  `with waiting as materialized (
-     select pg_blocking_pids(pid) as blockers from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock')
-   select pid, application_name as application, state like 'idle%' as "isIdle",
-          greatest(0, floor(extract(epoch from clock_timestamp() - xact_start) * 1000))::bigint as "ageMs",
-          (select count(*) from waiting where pid = any(blockers)) as blocks
-     from pg_stat_activity
-    where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
-      and xact_start is not null
-    order by xact_start limit 1`,
-)
+const selectTransaction = postgresStatement('condition-transaction')`
+  with waiting as materialized (
+    select pg_blocking_pids(pid) as blockers from pg_stat_activity
+     where datname = current_database() and wait_event_type = 'Lock')
+  select pid, application_name as application, state like 'idle%' as "isIdle",
+         greatest(0, floor(extract(epoch from clock_timestamp() - xact_start) * 1000))::bigint as "ageMs",
+         (select count(*) from waiting where pid = any(blockers)) as blocks
+    from pg_stat_activity
+   where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+     and xact_start is not null
+   order by xact_start limit 1`
 
-const selectDeadRows = postgresStatement(
-  'condition-dead-rows',
-  `select relname::text as table, n_dead_tup as dead, n_live_tup as live from pg_stat_user_tables
-    where schemaname = current_schema() order by n_dead_tup desc limit 1`,
-)
+const selectDeadRows = postgresStatement('condition-dead-rows')`
+  select relname::text as table, n_dead_tup as dead, n_live_tup as live from pg_stat_user_tables
+   where schemaname = current_schema() order by n_dead_tup desc limit 1`
 
 /** Makes one durable write that changes no table, and reads the server's settings and sessions. */
 async function condition({ context, durable, relaxed }: Database): Promise<StoreCondition> {

@@ -58,53 +58,44 @@ function claiming(picks: string, nextDueAt: string): string {
 }
 
 // Leans on lane_due, and on lane_due_elsewhere, which is empty while no endpoint has a region.
-const claimLanes = postgresStatement(
-  'claim',
-  claiming(
-    `near as materialized (${picking(isDefault)}
+const claimLanes = postgresStatement('claim')`${claiming(
+  `near as materialized (${picking(isDefault)}
     ), elsewhere as materialized (${picking(isElsewhere)}
     ), picked as materialized (
       select * from near union all select * from elsewhere
     )`,
-    `least((${nextDue(isDefault)}), (${nextDue(isElsewhere)}))`,
-  ),
-)
+  `least((${nextDue(isDefault)}), (${nextDue(isElsewhere)}))`,
+)}`
 
 // Leans on lane_due if $4 says so, and on lane_region_due with one seek per region of $5: lanes of regions that no worker
 // serves may be due by the thousand, and are never looked at.
-const claimRegions = postgresStatement(
-  'claim-regions',
-  claiming(
-    `near as materialized (${picking(`${isDefault} and $4`)}
+const claimRegions = postgresStatement('claim-regions')`${claiming(
+  `near as materialized (${picking(`${isDefault} and $4`)}
     ), elsewhere as materialized (
       select found.* from unnest($5::text[]) as served (region)
        cross join lateral (${picking(`${isElsewhere} and region = served.region`)}) as found
     ), picked as materialized (
       select * from near union all select * from elsewhere
     )`,
-    `least((${nextDue(`${isDefault} and $4`)}), (
+  `least((${nextDue(`${isDefault} and $4`)}), (
       select min(found.due_at) from unnest($5::text[]) as served (region)
        cross join lateral (${nextDue(`${isElsewhere} and region = served.region`)}) as found
     ))`,
-  ),
-)
+)}`
 
 // `is not distinct from` instead of `=` keeps the planner off lane_owner, which holds everything else the worker owns.
-const releaseLanes = postgresStatement(
-  'release',
-  `
-    ${withClock}
-    update lane set owner = null, clean = true, due_at = null,
-           bucket_full_at = (select now from clock) + ($3::bigint[])[array_position($2::bigint[], endpoint)],
-           bucket_limit = ($7::text[])[array_position($2::bigint[], endpoint)],
-           not_before = case when not_before < 0 then 0
-             else (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)] end,
-           health = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
-             then ($6::text[])[array_position($2::bigint[], endpoint)] else health end,
-           health_at = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
-             then (select now from clock) else health_at end
-     where endpoint = any ($2::bigint[]) and owner is not distinct from $1`,
-)
+const releaseLanes = postgresStatement('release')`
+  ${withClock}
+  update lane set owner = null, clean = true, due_at = null,
+         bucket_full_at = (select now from clock) + ($3::bigint[])[array_position($2::bigint[], endpoint)],
+         bucket_limit = ($7::text[])[array_position($2::bigint[], endpoint)],
+         not_before = case when not_before < 0 then 0
+           else (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)] end,
+         health = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
+           then ($6::text[])[array_position($2::bigint[], endpoint)] else health end,
+         health_at = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
+           then (select now from clock) else health_at end
+   where endpoint = any ($2::bigint[]) and owner is not distinct from $1`
 
 type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & ({ readonly key: null } | LaneRow)
 
@@ -210,53 +201,44 @@ function oversleeps(workDue: string, now: string): string {
 }
 
 /** One seek of pending's primary key per endpoint, however many rows it has. */
-const findOversleepers = postgresStatement(
-  'find-oversleepers',
-  `
-    ${withWalk}, work as materialized (
-      select walk.endpoint, clock.now, ${sqlWorkDue('walk.endpoint')} as work_due
-        from walk, clock where walk.endpoint is not null
-    )
-    select max(work.endpoint) as last, count(*) as looked,
-           array_agg(work.endpoint) filter (where lane.epoch is not null) as endpoints,
-           array_agg(lane.epoch) filter (where lane.epoch is not null) as epochs,
-           array_agg(work.endpoint) filter (where any_lane.found is null) as strays
-      from work left join lateral (
-        select epoch from lane where endpoint = work.endpoint and ${oversleeps('work_due', 'work.now')} limit 1
-      ) as lane on true
-      left join lateral (select 1 as found from lane where endpoint = work.endpoint limit 1) as any_lane on true`,
-)
+const findOversleepers = postgresStatement('find-oversleepers')`
+  ${withWalk}, work as materialized (
+    select walk.endpoint, clock.now, ${sqlWorkDue('walk.endpoint')} as work_due
+      from walk, clock where walk.endpoint is not null
+  )
+  select max(work.endpoint) as last, count(*) as looked,
+         array_agg(work.endpoint) filter (where lane.epoch is not null) as endpoints,
+         array_agg(lane.epoch) filter (where lane.epoch is not null) as epochs,
+         array_agg(work.endpoint) filter (where any_lane.found is null) as strays
+    from work left join lateral (
+      select epoch from lane where endpoint = work.endpoint and ${oversleeps('work_due', 'work.now')} limit 1
+    ) as lane on true
+    left join lateral (select 1 as found from lane where endpoint = work.endpoint limit 1) as any_lane on true`
 
 /**
  * Rows without a lane are those of an endpoint that was deleted and swept while a transaction that published to it was
  * still open. The sweep removes them once more.
  */
-const removeStrays = postgresStatement(
-  'remove-strays',
-  `
-    insert into removal (key, kind, since, due_at)
-    select stray, 'endpoint', 0, 0 from unnest($1::bigint[]) as stray
-     where (select 1 from endpoint where key = stray and deleted_at is null limit 1) is null
-    on conflict do nothing`,
-)
+const removeStrays = postgresStatement('remove-strays')`
+  insert into removal (key, kind, since, due_at)
+  select stray, 'endpoint', 0, 0 from unnest($1::bigint[]) as stray
+   where (select 1 from endpoint where key = stray and deleted_at is null limit 1) is null
+  on conflict do nothing`
 
 const clockNow = '(select now from clock)'
 
 // The same epoch means that no worker has owned the lane since it was found.
-const repairLanes = postgresStatement(
-  'repair-lanes',
-  `
-    ${withClock}, work as materialized (
-      select array_agg(${sqlWorkDue('found.endpoint')} order by found.n) as due_at
-        from clock, unnest($1::bigint[]) with ordinality as found (endpoint, n)
-    )
-    update lane set due_at = greatest(${sqlOfWork('due_at')}, ${restEnds(clockNow)}),
-           not_before = least(not_before, ${clockNow} + ${longestRestMs}),
-           hold_until = least(hold_until, ${clockNow} + ${longestRestMs})
-     where endpoint = any ($1::bigint[]) and ${oversleeps(sqlOfWork('due_at'), clockNow)}
-       and epoch = ($2::bigint[])[array_position($1::bigint[], endpoint)]
-    returning 1`,
-)
+const repairLanes = postgresStatement('repair-lanes')`
+  ${withClock}, work as materialized (
+    select array_agg(${sqlWorkDue('found.endpoint')} order by found.n) as due_at
+      from clock, unnest($1::bigint[]) with ordinality as found (endpoint, n)
+  )
+  update lane set due_at = greatest(${sqlOfWork('due_at')}, ${restEnds(clockNow)}),
+         not_before = least(not_before, ${clockNow} + ${longestRestMs}),
+         hold_until = least(hold_until, ${clockNow} + ${longestRestMs})
+   where endpoint = any ($1::bigint[]) and ${oversleeps(sqlOfWork('due_at'), clockNow)}
+     and epoch = ($2::bigint[])[array_position($1::bigint[], endpoint)]
+  returning 1`
 
 interface Found {
   readonly last: number | null

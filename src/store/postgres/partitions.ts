@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { firstKeyAt } from '../../domain/ids.ts'
-import { locks } from '../sql/statement.ts'
+import { locks } from '../sql/dialect.ts'
 import type { StoreContext } from '../store.ts'
 import { sqlNow } from './database.ts'
 import { postgresStatement, type Run, type Sessions } from './sessions.ts'
@@ -22,16 +22,13 @@ const partitioned = [
 export const partitionedTables: readonly string[] = partitioned.map(({ table }) => table)
 
 // Not with to_regclass(): it reads a cache, which may lack a table that another process made a moment ago.
-const selectMissing = postgresStatement(
-  'missing-partitions',
-  `
-    select name from unnest($1::text[]) as name
-     where not exists (
-       select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-        where relname = name and nspname = current_schema())`,
-)
-const takeLock = postgresStatement('partitions-lock', 'select pg_advisory_xact_lock($1)')
-const readClock = postgresStatement('server-clock', `select ${sqlNow} as now`)
+const selectMissing = postgresStatement('missing-partitions')`
+  select name from unnest($1::text[]) as name
+   where not exists (
+     select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+      where relname = name and nspname = current_schema())`
+const takeLock = postgresStatement('partitions-lock')`select pg_advisory_xact_lock($1)`
+const readClock = postgresStatement('server-clock')`select ${sqlNow} as now`
 
 /** The server's clock. */
 export async function serverNow(sessions: Sessions): Promise<EpochMs> {

@@ -20,38 +20,29 @@ const behindOthers = `
       from pending where endpoint = p.endpoint and class = ${fresh} order by due_at desc, message desc limit 1
   ), 0)) end`
 
-const queuePlanned = postgresStatement(
-  'queue-planned',
-  `
-    insert into pending
-           (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
-    select p.endpoint, p.class, ${behindOthers}, p.message, p.since, 0, 0, p.order_key, p.expires_at, p.variant
-      from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-                  $8::smallint[])
-             as p (endpoint, class, due_at, message, since, order_key, expires_at, variant)`,
-)
+const queuePlanned = postgresStatement('queue-planned')`
+  insert into pending
+         (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
+  select p.endpoint, p.class, ${behindOthers}, p.message, p.since, 0, 0, p.order_key, p.expires_at, p.variant
+    from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                $8::smallint[])
+           as p (endpoint, class, due_at, message, since, order_key, expires_at, variant)`
 
-const dropPlanned = postgresStatement(
-  'drop-planned',
-  `
-    with dead as (
-      insert into dead (${letterColumns})
-      select p.endpoint, p.message, p.app, p.reason, 0, p.died_at, p.since, ${untried.status}, '${untried.code}', null, null
-        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
-               as p (endpoint, message, app, reason, died_at, since)
-      returning ${letterColumns}
-    )
-    ${keepForFile('dead where true')}`,
-)
+const dropPlanned = postgresStatement('drop-planned')`
+  with dead as (
+    insert into dead (${letterColumns})
+    select p.endpoint, p.message, p.app, p.reason, 0, p.died_at, p.since, ${untried.status}, '${untried.code}', null, null
+      from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
+             as p (endpoint, message, app, reason, died_at, since)
+    returning ${letterColumns}
+  )
+  ${keepForFile('dead where true')}`
 
-const insertVariants = postgresStatement(
-  'insert-variants',
-  `
-    insert into variant (message, n, body, signature)
-    select v.message, v.n, substring($5::bytea from v.start for v.length), v.signature
-      from unnest($1::bigint[], $2::smallint[], $3::integer[], $4::integer[], $6::text[])
-             as v (message, n, start, length, signature)`,
-)
+const insertVariants = postgresStatement('insert-variants')`
+  insert into variant (message, n, body, signature)
+  select v.message, v.n, substring($5::bytea from v.start for v.length), v.signature
+    from unnest($1::bigint[], $2::smallint[], $3::integer[], $4::integer[], $6::text[])
+           as v (message, n, start, length, signature)`
 
 /** A delivery to be queued by its plan. */
 export interface PlannedDelivery {
@@ -229,45 +220,42 @@ function toPlanned(message: number, publication: Publication, special: Special, 
  * further. A message with a plan is left alone unless $2 is true: then the chunk is answered with its plan, and the same
  * transaction queues it. (The plan may be megabytes, and looking up each endpoint here would parse it every time.)
  */
-const expandOldest = postgresStatement(
-  'expand',
-  `
-    ${withClock}, wide as materialized (
-      select message, since, next from fan_out order by message limit 1 for update skip locked
-    ), listed as materialized (
-      select wide.*, m.app, m.endpoints, m.expires_at, m.plan
-        from wide left join lateral (
-               select app, endpoints, expires_at, plan from message
-                where key = wide.message and expunged_at is null limit 1
-             ) as m on true
-       where m.plan is null or $2
-    ), chunk as materialized (
-      select c.endpoint
-        from listed
-       cross join lateral unnest(endpoints[next + 1 : next + $1::integer]) as c (endpoint)
-       cross join lateral (select from endpoint where key = c.endpoint and deleted_at is null limit 1) as live
-    ), queued as (
-      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, expires_at)
-      select endpoint, case when since > now then ${timed} else ${fresh} end, greatest(since, now), message, since, 0, 0,
-             expires_at
-        from clock, listed, chunk
-       where plan is null
-      returning endpoint
-    ), done as (
-      delete from fan_out
-       where message = (select message from listed where next + $1::integer >= coalesce(cardinality(endpoints), 0))
-      returning 1
-    ), moved as (
-      update fan_out set next = next + $1::integer
-       where message = (select message from listed where next + $1::integer < coalesce(cardinality(endpoints), 0))
-      returning 1
-    )
-    select now, (select since from wide) as since, (select array_agg(endpoint) from queued) as endpoints,
-           (select count(*) from done) as done, (select count(*) from fan_out) as left_over, listed.message, listed.app,
-           listed.expires_at, listed.message is null as left_alone, listed.plan,
-           case when listed.plan is not null then (select array_agg(endpoint) from chunk) end as chunk
-      from clock left join listed on true`,
-)
+const expandOldest = postgresStatement('expand')`
+  ${withClock}, wide as materialized (
+    select message, since, next from fan_out order by message limit 1 for update skip locked
+  ), listed as materialized (
+    select wide.*, m.app, m.endpoints, m.expires_at, m.plan
+      from wide left join lateral (
+             select app, endpoints, expires_at, plan from message
+              where key = wide.message and expunged_at is null limit 1
+           ) as m on true
+     where m.plan is null or $2
+  ), chunk as materialized (
+    select c.endpoint
+      from listed
+     cross join lateral unnest(endpoints[next + 1 : next + $1::integer]) as c (endpoint)
+     cross join lateral (select from endpoint where key = c.endpoint and deleted_at is null limit 1) as live
+  ), queued as (
+    insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, expires_at)
+    select endpoint, case when since > now then ${timed} else ${fresh} end, greatest(since, now), message, since, 0, 0,
+           expires_at
+      from clock, listed, chunk
+     where plan is null
+    returning endpoint
+  ), done as (
+    delete from fan_out
+     where message = (select message from listed where next + $1::integer >= coalesce(cardinality(endpoints), 0))
+    returning 1
+  ), moved as (
+    update fan_out set next = next + $1::integer
+     where message = (select message from listed where next + $1::integer < coalesce(cardinality(endpoints), 0))
+    returning 1
+  )
+  select now, (select since from wide) as since, (select array_agg(endpoint) from queued) as endpoints,
+         (select count(*) from done) as done, (select count(*) from fan_out) as left_over, listed.message, listed.app,
+         listed.expires_at, listed.message is null as left_alone, listed.plan,
+         case when listed.plan is not null then (select array_agg(endpoint) from chunk) end as chunk
+    from clock left join listed on true`
 
 interface Expanded {
   readonly now: number

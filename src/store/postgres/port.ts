@@ -8,6 +8,7 @@ import {
   type Methods,
   type Port,
   type Sql,
+  sqlBy,
   type Transaction,
   type Work,
   waitFor,
@@ -17,7 +18,7 @@ import type { Database } from './database.ts'
 import { integers, postgresStatement, type Run, type Sessions, texts } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
-const readClock = statement<{ now: number }>('now', 'select :now as now')
+const readClock = statement<{ now: number }>('now')`select :now as now`
 
 /** Postgres as methods that are written once see it. */
 export function postgresPort(database: Database): Port {
@@ -40,21 +41,15 @@ export function postgresPort(database: Database): Port {
 
 /** Statements by `run`: each in a transaction of its own, or all in the one that `run` belongs to. */
 export function sqlOver(run: Run): Sql {
-  const sql: Sql = {
-    *all<Row>(each: Statement<Row>, values: Values = {}) {
-      const { text, parameters } = each.in('postgres')
-      const bound = parameters.map((name) => toSent(name, values))
-      return yield* waitFor(run<Row>({ name: each.name, text }, bound))
-    },
-    *first(each, values) {
-      return (yield* sql.all(each, values))[0]
-    },
-    *now() {
-      const row = yield* sql.first(readClock)
-      return row?.now as number
-    },
+  function* all<Row>(each: Statement<Row>, values: Values = {}) {
+    const { text, parameters } = each.in('postgres')
+    const bound = parameters.map((name) => toSent(name, values))
+    return yield* waitFor(run<Row>({ name: each.name, text }, bound))
   }
-  return sql
+  return sqlBy(all, function* () {
+    const [row] = yield* all(readClock)
+    return row?.now as number
+  })
 }
 
 function transactionsOn(database: Database, sessions: Sessions): Port['transaction'] {
@@ -127,7 +122,7 @@ function arrayOf(list: List): string {
 }
 
 // A transaction has an id of its own once it has changed something.
-const selectChanged = postgresStatement('has-changed', 'select pg_current_xact_id_if_assigned() is not null as changed')
+const selectChanged = postgresStatement('has-changed')`select pg_current_xact_id_if_assigned() is not null as changed`
 
 /** Commits the audit entry of a request with the first transaction that changes something for it. */
 export function trailing({ context, durable }: Database): Trailing {

@@ -12,48 +12,45 @@ import { booleans, integers, type PostgresStatement, packed, postgresStatement, 
  * that no two deadlock. Deliveries that are not plain are queued by further statements of the same transaction.
  */
 function publishStatement(name: string, { hasEventIds = false, hasOnce = false, hasPlans = false }): PostgresStatement {
-  return postgresStatement(
-    name,
-    `
-      ${withClock}, current as materialized (
-        select m.*
-          from unnest(
-                 $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
-                 $9::text[], $10::bigint[], $11::integer[], $12::integer[], $14::text[], $15::text[], $16::boolean[],
-                 $17::text[], $18::text[]
-                 ${hasPlans ? ', $23::bigint[], $24::text[], $25::text[], $26::text[]' : ''}
-               ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length,
-                       tags, headers, wide, trace, arrived ${hasPlans ? ', expires_in_ms, ordering_key, plan, plain' : ''})
-         cross join lateral (
-                 select from application where key = m.app and version = m.version and deleted_at is null limit 1
-               ) as unchanged
-      ), ${hasOnce ? sqlOpen : ''} ${hasEventIds ? sqlReserved(hasOnce) : ''} accepted as materialized (
-        select * from ${hasOnce ? 'open' : 'current'}
-         where ${hasEventIds ? 'event_id is null or key in (select message from reserved)' : 'true'}
-      ), stored as (
-        insert into message
-               (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, trace, arrived_headers,
-                deliver_at
-                ${hasPlans ? ', expires_at, ordering_key, plan' : ''})
-        select key, id, app, event_type, event_id, channels::json, content_type, endpoints::bigint[],
-               substring($13::bytea from start for length), tags::json, headers::json, trace, arrived::json,
-               case when delay_ms > 0 then now + delay_ms end
-               ${hasPlans ? ', now + expires_in_ms, ordering_key, plan::json' : ''}
-          from clock, accepted
-      ), queued as (
-        insert into pending
-               (endpoint, class, due_at, message, since, attempts, prior_attempts ${hasPlans ? ', expires_at' : ''})
-        select endpoint, case when delay_ms > 0 then 1 else 0 end, now + delay_ms, key, now + delay_ms, 0, 0
-               ${hasPlans ? ', now + expires_in_ms' : ''}
-          from clock, accepted, unnest(${hasPlans ? 'plain' : 'endpoints'}::bigint[]) as endpoint
-         where not wide
-      ), spread as (
-        insert into fan_out (message, since, next) select key, now + delay_ms, 0 from clock, accepted where wide
-      )${hasOnce ? sqlTaken : ''}
-      select now, (select array_agg(key) from current) as current, (select array_agg(key) from accepted) as accepted
-             ${hasOnce ? sqlAllTaken : ''}
-        from clock`,
-  )
+  return postgresStatement(name)`
+    ${withClock}, current as materialized (
+      select m.*
+        from unnest(
+               $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
+               $9::text[], $10::bigint[], $11::integer[], $12::integer[], $14::text[], $15::text[], $16::boolean[],
+               $17::text[], $18::text[]
+               ${hasPlans ? ', $23::bigint[], $24::text[], $25::text[], $26::text[]' : ''}
+             ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length,
+                     tags, headers, wide, trace, arrived ${hasPlans ? ', expires_in_ms, ordering_key, plan, plain' : ''})
+       cross join lateral (
+               select from application where key = m.app and version = m.version and deleted_at is null limit 1
+             ) as unchanged
+    ), ${hasOnce ? sqlOpen : ''} ${hasEventIds ? sqlReserved(hasOnce) : ''} accepted as materialized (
+      select * from ${hasOnce ? 'open' : 'current'}
+       where ${hasEventIds ? 'event_id is null or key in (select message from reserved)' : 'true'}
+    ), stored as (
+      insert into message
+             (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, trace, arrived_headers,
+              deliver_at
+              ${hasPlans ? ', expires_at, ordering_key, plan' : ''})
+      select key, id, app, event_type, event_id, channels::json, content_type, endpoints::bigint[],
+             substring($13::bytea from start for length), tags::json, headers::json, trace, arrived::json,
+             case when delay_ms > 0 then now + delay_ms end
+             ${hasPlans ? ', now + expires_in_ms, ordering_key, plan::json' : ''}
+        from clock, accepted
+    ), queued as (
+      insert into pending
+             (endpoint, class, due_at, message, since, attempts, prior_attempts ${hasPlans ? ', expires_at' : ''})
+      select endpoint, case when delay_ms > 0 then 1 else 0 end, now + delay_ms, key, now + delay_ms, 0, 0
+             ${hasPlans ? ', now + expires_in_ms' : ''}
+        from clock, accepted, unnest(${hasPlans ? 'plain' : 'endpoints'}::bigint[]) as endpoint
+       where not wide
+    ), spread as (
+      insert into fan_out (message, since, next) select key, now + delay_ms, 0 from clock, accepted where wide
+    )${hasOnce ? sqlTaken : ''}
+    select now, (select array_agg(key) from current) as current, (select array_agg(key) from accepted) as accepted
+           ${hasOnce ? sqlAllTaken : ''}
+      from clock`
 }
 
 // Without the sum, the planner prefers the index over expires_at, and reads every row that has not expired.

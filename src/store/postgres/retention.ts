@@ -10,70 +10,50 @@ import { integers, type PostgresStatement, postgresStatement, type Run, texts } 
 import { stateOf } from './trouble.ts'
 
 // The tables of days, the oldest first, and whether they are still attached.
-const selectDays = postgresStatement(
-  'days',
-  `
-    select relname as name, relispartition as attached
-      from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-     where nspname = current_schema() and relkind = 'r' and relname ~ '^[a-z]+_[0-9]{8}$'
-     order by right(relname, 8)`,
-)
+const selectDays = postgresStatement('days')`
+  select relname as name, relispartition as attached
+    from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+   where nspname = current_schema() and relkind = 'r' and relname ~ '^[a-z]+_[0-9]{8}$'
+   order by right(relname, 8)`
 /**
  * Whether a message of a range still waits, is being expanded, has a dead letter, or is to be written to the dead-letter
  * file. Most of these tables have no index by message, so they are read as a whole: once a day for a day, in the background.
  */
-const selectKept = postgresStatement(
-  'kept-of-day',
-  `
-    select exists (select from pending where message >= $1 and message < $2)
-        or exists (select from dead where message >= $1 and message < $2)
-        or exists (select from unfiled where message >= $1 and message < $2)
-        or exists (select from fan_out where message >= $1 and message < $2) as kept`,
-)
+const selectKept = postgresStatement('kept-of-day')`
+  select exists (select from pending where message >= $1 and message < $2)
+      or exists (select from dead where message >= $1 and message < $2)
+      or exists (select from unfiled where message >= $1 and message < $2)
+      or exists (select from fan_out where message >= $1 and message < $2) as kept`
 // For these two statements alone: reading all of a table by its index is slower than reading it.
 const readWhole: PostgresStatement = { name: '', text: `set local enable_seqscan = on` }
 const readLong: PostgresStatement = { name: '', text: `set local statement_timeout = '14s'` }
 const waitShortly: PostgresStatement = { name: '', text: `set local lock_timeout = '200ms'` }
-const deleteEventIds = postgresStatement(
-  'delete-event-ids',
-  `
-    delete from event_id where ctid = any (array (
-      select e.ctid from unnest($1::bigint[], $2::text[], $3::bigint[]) as old (app, event_id, message)
-       cross join lateral (
-               select ctid from event_id
-                where app = old.app and event_id = old.event_id and message = old.message limit 1
-             ) as e))`,
-)
+const deleteEventIds = postgresStatement('delete-event-ids')`
+  delete from event_id where ctid = any (array (
+    select e.ctid from unnest($1::bigint[], $2::text[], $3::bigint[]) as old (app, event_id, message)
+     cross join lateral (
+             select ctid from event_id
+              where app = old.app and event_id = old.event_id and message = old.message limit 1
+           ) as e))`
 // Messages in the default partition: they were stored while the partition of their day could not be made.
-const selectStrays = postgresStatement(
-  'stray-messages',
-  'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
-)
-const selectKeptOf = postgresStatement(
-  'kept-of',
-  `
-    select message from pending where message = any ($1::bigint[])
-    union select message from dead where message = any ($1::bigint[])
-    union select message from unfiled where message = any ($1::bigint[])
-    union select message from fan_out where message = any ($1::bigint[])`,
-)
+const selectStrays = postgresStatement('stray-messages')`
+  select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3`
+const selectKeptOf = postgresStatement('kept-of')`
+  select message from pending where message = any ($1::bigint[])
+  union select message from dead where message = any ($1::bigint[])
+  union select message from unfiled where message = any ($1::bigint[])
+  union select message from fan_out where message = any ($1::bigint[])`
 // Leans on message_app: one probe for each application.
-const selectHolders = postgresStatement(
-  'holders-of-day',
-  `
-    select app from unnest($1::bigint[]) as keeper (app)
-     where (select 1 from message where message.app = keeper.app and key >= $2 and key < $3 limit 1) = 1`,
+const selectHolders = postgresStatement('holders-of-day')`
+  select app from unnest($1::bigint[]) as keeper (app)
+   where (select 1 from message where message.app = keeper.app and key >= $2 and key < $3 limit 1) = 1`
+const deletesOf: readonly PostgresStatement[] = ['message', ...messageTables].map(
+  (table) =>
+    postgresStatement(`delete-old-${table}`)`
+    delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
 )
-const deletesOf: readonly PostgresStatement[] = ['message', ...messageTables].map((table) =>
-  postgresStatement(
-    `delete-old-${table}`,
-    `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
-  ),
-)
-const deletePayloadEndsBetween = postgresStatement(
-  'delete-payload-ends-between',
-  'delete from payload_end where message >= $1 and message < $2',
-)
+const deletePayloadEndsBetween = postgresStatement('delete-payload-ends-between')`
+  delete from payload_end where message >= $1 and message < $2`
 
 const rowsPerStep = 1000
 const eventIdsPerStep = 2000
@@ -110,7 +90,10 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
   /** Frees the event ids of a day's messages; answers whether all are free. */
   async function freeEventIds(day: string, table: string): Promise<boolean> {
     if (reached?.day !== day) reached = { day, key: 0 }
-    const rows = await relaxed.run<OldMessage>(oldEventIds(table), [reached.key, eventIdsPerStep])
+    const rows = await relaxed.run<OldMessage>(messagesOf(table, 'and event_id is not null'), [
+      reached.key,
+      eventIdsPerStep,
+    ])
     await removeEventIds(relaxed.run, rows)
     reached.key = rows.at(-1)?.key ?? reached.key
     return rows.length < eventIdsPerStep
@@ -220,7 +203,6 @@ async function removeSome(run: Run, rows: readonly OldMessage[]): Promise<number
   return old.length
 }
 
-/** Frees the event ids of messages. */
 async function removeEventIds(run: Run, messages: readonly OldMessage[]): Promise<void> {
   const named = messages.filter((row) => row.event_id !== null)
   if (named.length === 0) return
@@ -251,14 +233,6 @@ async function daysUntil(run: Run, last: string): Promise<Map<string, DayTable[]
 }
 
 /** Leans on the partition's primary key. */
-function messagesOf(table: string): PostgresStatement {
-  return { name: '', text: `select key, app, event_id from ${table} where key > $1 order by key limit $2` }
-}
-
-/** Leans on the partition's primary key. */
-function oldEventIds(table: string): PostgresStatement {
-  return {
-    name: '',
-    text: `select key, app, event_id from ${table} where key > $1 and event_id is not null order by key limit $2`,
-  }
+function messagesOf(table: string, condition = ''): PostgresStatement {
+  return { name: '', text: `select key, app, event_id from ${table} where key > $1 ${condition} order by key limit $2` }
 }

@@ -8,21 +8,22 @@ export interface PostgresStatement {
   readonly text: string
 }
 
-/** Makes a statement and registers it, so that tests of query plans see it. */
-export function postgresStatement(name: string, text: string): PostgresStatement {
-  register(name, 'postgres', () => text)
-  return { name, text }
+/** Makes and registers the statement of a template, so that tests of query plans see it. */
+export function postgresStatement(name: string) {
+  return (strings: TemplateStringsArray, ...parts: (string | number)[]): PostgresStatement => {
+    const text = String.raw({ raw: strings }, ...parts)
+    register(name, 'postgres', () => text)
+    return { name, text }
+  }
 }
 
 /**
  * A durable write that changes no table: a record of the server's log. The update of no row fails where the database is
  * read-only; the record fails on a standby and on a full disk.
  */
-export const writeNothing = postgresStatement(
-  'write-nothing',
-  `with refused as (update leader set epoch = epoch where false returning epoch)
-   select pg_logical_emit_message(true, 'sluice', 'health') from (select count(*) from refused) as counted`,
-)
+export const writeNothing = postgresStatement('write-nothing')`
+  with refused as (update leader set epoch = epoch where false returning epoch)
+  select pg_logical_emit_message(true, 'sluice', 'health') from (select count(*) from refused) as counted`
 
 /** Runs one statement and gives its rows. */
 export type Run = <Row>(statement: PostgresStatement, values?: readonly unknown[]) => Promise<Row[]>

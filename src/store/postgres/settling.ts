@@ -36,9 +36,7 @@ export function withDead(columns: string, from: string): string {
  * a call whose answer got lost, or its message was expunged meanwhile. Its attempt is then recorded without the receiver's
  * words, which may echo the message.
  */
-const settleBatch = postgresStatement(
-  'settle',
-  `
+const settleBatch = postgresStatement('settle')`
     ${withClock}, fence as materialized (
       select id from worker where id = $1 and ended_at is null for key share
     ), known as materialized (
@@ -98,30 +96,24 @@ const settleBatch = postgresStatement(
       'endpoint, message, app, dead_reason, attempts, now, since, status, code, error, response',
       'unfinished where dead_reason is not null',
     )}
-    select exists (select from fence) as alive, $22::bigint is null or exists (select from known) as known`,
-)
+    select exists (select from fence) as alive, $22::bigint is null or exists (select from known) as known`
 
 /**
  * An operator's command changes a row, and a row that is changed while it is being settled has another place by then. The
  * lock is taken before settling reads the rows, so that they stay where it finds them.
  */
-const lockRows = postgresStatement(
-  'lock-rows',
-  `
+const lockRows = postgresStatement('lock-rows')`
     select l.message
       from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) as l (endpoint, class, due_at, message)
      cross join lateral (
              select from pending
               where endpoint = l.endpoint and class = l.class and due_at = l.due_at and message = l.message
               limit 1 for update
-           ) as p`,
-)
+           ) as p`
 
 // Settled twice, it would be counted twice, but for the count of all attempts that it must have. When an operator had it retried
 // while it was being sent, that attempt counts as one before the retry.
-const holdRows = postgresStatement(
-  'hold-rows',
-  `
+const holdRows = postgresStatement('hold-rows')`
     ${withClock}, found as materialized (
       select p.place, p.attempts = h.attempts as is_same, coalesce(clock.now + h.wait_ms, ${blockedUntil}) as until
         from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::integer[],
@@ -140,46 +132,31 @@ const holdRows = postgresStatement(
            held_until = case
              when held_until = ${skipMark} then held_until
              else (select case when is_same then until else held_until end from found where place = pending.ctid) end
-     where ctid = any (array (select place from found))`,
-)
+     where ctid = any (array (select place from found))`
 
-const saveHealth = postgresStatement(
-  'save-health',
-  `
+const saveHealth = postgresStatement('save-health')`
     ${withClock}
     update lane set health = ($2::text[])[array_position($1::bigint[], endpoint)], health_at = (select now from clock)
-     where endpoint = any ($1::bigint[])`,
-)
+     where endpoint = any ($1::bigint[])`
 
-const holdLanes = postgresStatement(
-  'hold-lanes',
-  `
+const holdLanes = postgresStatement('hold-lanes')`
     ${withClock}
     update lane set hold_until = greatest(
              least(hold_until, (select now from clock) + ${longestRestMs}),
              (select now from clock) + ($2::bigint[])[array_position($1::bigint[], endpoint)])
-     where endpoint = any ($1::bigint[])`,
-)
+     where endpoint = any ($1::bigint[])`
 
 // In the order of every change of endpoints: application, endpoint, lane.
-const bumpVersions = postgresStatement(
-  'bump-versions-of-disabled',
-  `
+const bumpVersions = postgresStatement('bump-versions-of-disabled')`
     update application set version = version + 1
-     where key = any (array (select app from endpoint where key = any ($1::bigint[]) and not disabled))`,
-)
-const disableEndpoints = postgresStatement(
-  'disable-endpoints',
-  `
+     where key = any (array (select app from endpoint where key = any ($1::bigint[]) and not disabled))`
+const disableEndpoints = postgresStatement('disable-endpoints')`
     update endpoint set disabled = true, disabled_reason = ($2::text[])[array_position($1::bigint[], key)],
            updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = any ($1::bigint[]) and not disabled
-    returning key, ${sqlNow} as now`,
-)
-const stopLanes = postgresStatement(
-  'stop-lanes',
-  'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
-)
+    returning key, ${sqlNow} as now`
+const stopLanes = postgresStatement('stop-lanes')`
+  update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])`
 
 /**
  * Records attempts and their verdicts. Not waiting for the disk is safe here: a settlement lost in a crash of

@@ -7,7 +7,7 @@ import { clientConfig, postgresStatement, type Run } from './sessions.ts'
 /** The channel all processes on one database share. */
 export const channel = 'sluice'
 
-const notification = postgresStatement('notify', `select pg_notify('${channel}', $1)`)
+const notification = postgresStatement('notify')`select pg_notify('${channel}', $1)`
 
 // A notification takes 8,000 bytes; when the keys do not fit, it names none and every process looks.
 const longestPayload = 7900

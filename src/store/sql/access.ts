@@ -1,8 +1,9 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
+import { among, least } from './dialect.ts'
 import { readPage } from './named-rows.ts'
 import { insertNew, type Methods, type Port } from './port.ts'
-import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
+import { beyond, direction, inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 /** Columns of the application that a row belongs to. */
 interface AppColumns {
@@ -30,98 +31,67 @@ const keyWorks = `revoked_at is null and (expires_at is null or expires_at > :no
       and (app is null or ${applicationExists('api_key')})`
 const worksForAll = `revoked_at is null and (expires_at is null or expires_at > :now)
       and app is null and cast(scopes as text) like '%"admin"%'`
-const insertApiKey = statement<{ key: number }>(
-  'insert-api-key',
-  `insert into api_key (key, id, name, hash, scopes, app, created_at, expires_at)
-   values (:key, :id, :name, :hash, :scopes, :app, :now, :now + cast(:expires_in_ms as bigint))
-   on conflict (key) do nothing returning key`,
-)
+const insertApiKey = statement<{ key: number }>('insert-api-key')`
+  insert into api_key (key, id, name, hash, scopes, app, created_at, expires_at)
+  values (:key, :id, :name, :hash, :scopes, :app, :now, :now + cast(:expires_in_ms as bigint))
+  on conflict (key) do nothing returning key`
 // Leans on the unique index over the hash.
-const selectApiKey = statement<ApiKeyRow>('api-key', `${selectKeys} where hash = :hash and ${keyWorks}`, keyShape)
+const selectApiKey = statement<ApiKeyRow>('api-key', keyShape)`${selectKeys} where hash = :hash and ${keyWorks}`
 /** By key, as `findApiKey` finds it by its hash. */
-export const selectWorkingApiKey = statement<ApiKeyRow>(
-  'working-api-key',
-  `${selectKeys} where key = :key and ${keyWorks}`,
-  keyShape,
-)
+export const selectWorkingApiKey = statement<ApiKeyRow>('working-api-key', keyShape)`
+  ${selectKeys} where key = :key and ${keyWorks}`
 // Leans on the unique index over the hash.
-const selectAnyApiKey = statement<{ key: number }>('any-api-key', 'select key from api_key where hash = :hash')
-const selectApiKeyByKey = statement<ApiKeyRow>('api-key-by-key', `${selectKeys} where key = :key`, keyShape)
-const selectApiKeys = inBothOrders<ApiKeyRow>(
-  'api-keys',
-  (beyond, direction) => `${selectKeys} where key ${beyond} :after order by key ${direction} limit :limit`,
-  keyShape,
-)
-const revokeKey = statement(
-  'revoke-api-key',
-  'update api_key set revoked_at = :now where key = :key and revoked_at is null',
-)
-const noteUse = statement(
-  'note-api-key-use',
-  `update api_key set last_used_at = :now
-    where key = :key and (last_used_at is null or last_used_at <= :now - ${noteUseEveryMs})`,
-)
-const countWorkingAdminKeys = statement<{ count: number }>(
-  'count-admin-keys',
-  `select count(*) as count from api_key where ${worksForAll}`,
-)
-export const selectOldestAdminKey = statement<ApiKeyRow>(
-  'oldest-admin-key',
-  `${selectKeys} where ${worksForAll} order by key limit 1`,
-  keyShape,
-)
+const selectAnyApiKey = statement<{ key: number }>('any-api-key')`select key from api_key where hash = :hash`
+const selectApiKeyByKey = statement<ApiKeyRow>('api-key-by-key', keyShape)`${selectKeys} where key = :key`
+const selectApiKeys = inBothOrders<ApiKeyRow>('api-keys', keyShape)`
+  ${selectKeys} where key ${beyond} :after order by key ${direction} limit :limit`
+const revokeKey = statement('revoke-api-key')`
+  update api_key set revoked_at = :now where key = :key and revoked_at is null`
+/** Notes that a row of a table was used, if that was not noted lately. */
+export const noteUseOf = (name: string, table: string) => statement(name)`
+  update ${table} set last_used_at = :now
+   where key = :key and (last_used_at is null or last_used_at <= :now - ${noteUseEveryMs})`
+const noteUse = noteUseOf('note-api-key-use', 'api_key')
+const countWorkingAdminKeys = statement<{ count: number }>('count-admin-keys')`
+  select count(*) as count from api_key where ${worksForAll}`
+export const selectOldestAdminKey = statement<ApiKeyRow>('oldest-admin-key', keyShape)`
+  ${selectKeys} where ${worksForAll} order by key limit 1`
 
 const selectTokens = `
   select app_token.key, app_token.id, app, ${applicationOf('app_token')}, capabilities, feature_flags as "featureFlags",
          session_id as "sessionId",         created_at as "createdAt", expires_at as "expiresAt"
     from app_token`
-const insertAppToken = statement<{ key: number }>(
-  'insert-app-token',
-  `insert into app_token (key, id, app, hash, capabilities, feature_flags, session_id, made_by, created_at, expires_at)
-   values (:key, :id, :app, :hash, :capabilities, :feature_flags, :session_id, :made_by, :now, :now + cast(:expires_in_ms as bigint))
-   on conflict (key) do nothing returning key`,
-)
+const insertAppToken = statement<{ key: number }>('insert-app-token')`
+  insert into app_token (key, id, app, hash, capabilities, feature_flags, session_id, made_by, created_at, expires_at)
+  values (:key, :id, :app, :hash, :capabilities, :feature_flags, :session_id, :made_by, :now, :now + cast(:expires_in_ms as bigint))
+  on conflict (key) do nothing returning key`
 /** A token ends with the API key that made it. */
 const tokenWorks = `expires_at > :now and ${applicationExists('app_token')}
       and (made_by is null or (
         select revoked_at is null and (api_key.expires_at is null or api_key.expires_at > :now)
           from api_key where api_key.key = app_token.made_by limit 1))`
 // Leans on the unique index over the hash.
-const selectAppToken = statement<AppTokenRow>(
-  'app-token',
-  `${selectTokens} where hash = :hash and ${tokenWorks}`,
-  tokenShape,
-)
+const selectAppToken = statement<AppTokenRow>('app-token', tokenShape)`
+  ${selectTokens} where hash = :hash and ${tokenWorks}`
 /** By key, as `findAppToken` finds it by its hash. */
-export const selectWorkingAppToken = statement<AppTokenRow>(
-  'working-app-token',
-  `${selectTokens} where key = :key and ${tokenWorks}`,
-  tokenShape,
-)
-const selectAppTokenByKey = statement<AppTokenRow>('app-token-by-key', `${selectTokens} where key = :key`, tokenShape)
-const deleteAppToken = statement('delete-app-token', 'delete from app_token where key = :key')
+export const selectWorkingAppToken = statement<AppTokenRow>('working-app-token', tokenShape)`
+  ${selectTokens} where key = :key and ${tokenWorks}`
+const selectAppTokenByKey = statement<AppTokenRow>('app-token-by-key', tokenShape)`${selectTokens} where key = :key`
+const deleteAppToken = statement('delete-app-token')`delete from app_token where key = :key`
 // Leans on app_token_expires.
-const sweepAppTokens = statement('sweep-app-tokens', 'delete from app_token where expires_at <= :now')
+const sweepAppTokens = statement('sweep-app-tokens')`delete from app_token where expires_at <= :now`
 // Leans on app_token_app.
-const shortenAppTokens = statement<{ key: number }>(
-  'shorten-app-tokens',
-  ({ among, least }) => `
-    update app_token set expires_at = ${least('expires_at', ':now + cast(:in_ms as bigint)')}
-     where app = :app and expires_at > :now and (:all_sessions or ${among('session_id', ':sessions', 'text')})
-    returning key`,
-)
+const shortenAppTokens = statement<{ key: number }>('shorten-app-tokens')`
+  update app_token set expires_at = ${least('expires_at', ':now + cast(:in_ms as bigint)')}
+   where app = :app and expires_at > :now and (:all_sessions or ${among('session_id', ':sessions', 'text')})
+  returning key`
 
 // Both lean on web_session_owner.
-const endSessionsOf = statement(
-  'end-web-sessions-of',
-  'delete from web_session where owner_kind = :owner_kind and owner = :key',
-)
-const shortenSessions = statement(
-  'shorten-web-sessions',
-  ({ among, least }) => `
-    update web_session set expires_at = ${least('expires_at', ':now + cast(:in_ms as bigint)')}
-     where owner_kind = 'app_token' and ${among('owner', ':tokens', 'bigint')}`,
-)
+const endSessionsOf = statement('end-web-sessions-of')`
+  delete from web_session where owner_kind = :owner_kind and owner = :key`
+const shortenSessions = statement('shorten-web-sessions')`
+  update web_session set expires_at = ${least('expires_at', ':now + cast(:in_ms as bigint)')}
+   where owner_kind = 'app_token' and ${among('owner', ':tokens')}`
 
 /** API keys and application tokens. */
 export function access(port: Port): Methods<Keys> {
@@ -140,9 +110,7 @@ export function access(port: Port): Methods<Keys> {
       return row && toApiKey(row)
     },
 
-    *knowsApiKey(hash) {
-      return (yield* port.first(selectAnyApiKey, { hash })) !== undefined
-    },
+    knowsApiKey: (hash) => port.any(selectAnyApiKey, { hash }),
 
     listApiKeys: (page) => readPage(port, selectApiKeys, {}, page, toApiKey),
 
@@ -151,22 +119,20 @@ export function access(port: Port): Methods<Keys> {
       if (key === undefined) return undefined
       return yield* port.transaction(function* (sql) {
         if ((yield* sql.first(selectApiKeyByKey, { key }))?.id !== id) return undefined
-        yield* sql.all(revokeKey, { key })
-        yield* sql.all(endSessionsOf, { owner_kind: 'api_key', key })
+        yield* sql.run(revokeKey, { key })
+        yield* sql.run(endSessionsOf, { owner_kind: 'api_key', key })
         return toApiKey((yield* sql.first(selectApiKeyByKey, { key })) as ApiKeyRow)
       })
     },
 
-    *noteApiKeyUse(key) {
-      yield* port.relaxed.all(noteUse, { key })
-    },
+    noteApiKeyUse: (key) => port.relaxed.run(noteUse, { key }),
 
     *countAdminKeys() {
       return (yield* port.first(countWorkingAdminKeys))?.count ?? 0
     },
 
     *createAppToken({ app, hash, capabilities, featureFlags = null, sessionId, madeBy = null, expiresInMs }) {
-      yield* port.all(sweepAppTokens)
+      yield* port.run(sweepAppTokens)
       const lists = { capabilities: toJson(capabilities), feature_flags: toJson(featureFlags) }
       const fields = { app, hash, ...lists, session_id: sessionId, made_by: madeBy }
       const row = yield* port.transaction(function* (sql) {
@@ -186,15 +152,15 @@ export function access(port: Port): Methods<Keys> {
       const values = { app, in_ms: rounded(inMs), all_sessions: sessionIds === null, sessions: sessionIds ?? [] }
       return yield* port.transaction(function* (sql) {
         const tokens = (yield* sql.all(shortenAppTokens, values)).map(({ key }) => key)
-        yield* sql.all(shortenSessions, { in_ms: rounded(inMs), tokens })
+        yield* sql.run(shortenSessions, { in_ms: rounded(inMs), tokens })
         return tokens.length
       })
     },
 
     *endAppToken(key) {
       yield* port.transaction(function* (sql) {
-        yield* sql.all(deleteAppToken, { key })
-        yield* sql.all(endSessionsOf, { owner_kind: 'app_token', key })
+        yield* sql.run(deleteAppToken, { key })
+        yield* sql.run(endSessionsOf, { owner_kind: 'app_token', key })
       })
     },
   }

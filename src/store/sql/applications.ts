@@ -5,106 +5,86 @@ import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { regionOf } from '../../domain/region.ts'
 import type { AppRef } from '../access.ts'
-import type { Applications, PortalLook, Region } from '../configuration.ts'
+import type { Applications, NewApplication, PortalLook, Region } from '../configuration.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
+import { among, forUpdate, greatest } from './dialect.ts'
 import { conflictOnUid, readPage } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, type Statement, statement, toJson, toPage } from './statement.ts'
+import {
+  assignments,
+  beyond,
+  columnsOf,
+  direction,
+  inBothOrders,
+  parameters,
+  type Shape,
+  type Statement,
+  snakeCase,
+  statement,
+  toJson,
+  toPage,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 import { followPointers } from './subjects.ts'
 
+/** The fields that making and changing an application sets, and their columns. */
+const settable = { ...snakeCase('uid', 'name', 'throttleRate', 'metadata', 'settings'), dedupeSeconds: 'dedupe_s' }
 const columns = columnsOf<Application>({
-  key: 'key',
-  id: 'id',
-  uid: 'uid',
-  name: 'name',
-  throttleRate: 'throttle_rate',
-  metadata: 'metadata',
-  dedupeSeconds: 'dedupe_s',
+  ...snakeCase('key', 'id', 'createdAt', 'updatedAt'),
+  ...settable,
   settings: `coalesce(settings, '{}')`,
-  createdAt: 'created_at',
-  updatedAt: 'updated_at',
 })
 const shape: Shape<Application> = { json: ['metadata', 'settings'] }
 
-const insertApplication = statement<Application>(
-  'insert-application',
-  `insert into application
-     (key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at)
-   values (:key, :id, :uid, :name, :throttle_rate, :metadata, :dedupe_s, :settings, :now, :now)
-   on conflict (key) do nothing returning ${columns}`,
-  shape,
-)
-const selectApplication = statement<Application>(
-  'application',
-  `select ${columns} from application where key = :key and deleted_at is null`,
-  shape,
-)
+const insertApplication = statement<Application>('insert-application', shape)`
+  insert into application (key, id, ${Object.values(settable).join(', ')}, created_at, updated_at)
+  values (:key, :id, ${parameters(Object.values(settable))}, :now, :now)
+  on conflict (key) do nothing returning ${columns}`
+const selectApplication = statement<Application>('application', shape)`
+  select ${columns} from application where key = :key and deleted_at is null`
 // Leans on application_uid.
-const selectByUid = statement<Application>(
-  'application-by-uid',
-  `select ${columns} from application where uid = :uid and deleted_at is null`,
-  shape,
-)
-const selectRefs = statement<AppRef>(
-  'application-refs',
-  ({ among }) => `select key, id, uid from application where ${among('key', ':apps', 'bigint')} and deleted_at is null`,
-)
+const selectByUid = statement<Application>('application-by-uid', shape)`
+  select ${columns} from application where uid = :uid and deleted_at is null`
+const selectRefs = statement<AppRef>('application-refs')`
+  select key, id, uid from application where ${among('key', ':apps')} and deleted_at is null`
 // Ranges of the primary key. The management application has the key 0 and is not listed.
-const selectApplications = inBothOrders<Application>(
-  'applications',
-  (beyond, direction) => `
-    select ${columns} from application where key ${beyond} :after and key > 0 and deleted_at is null
-     order by key ${direction} limit :limit`,
-  shape,
-)
-const updateApplicationRow = statement<Application>(
-  'update-application',
-  ({ greatest }) => `
-    update application set uid = :uid, name = :name, throttle_rate = :throttle_rate, metadata = :metadata,
-           dedupe_s = :dedupe_s, settings = :settings, updated_at = ${greatest(':now', 'updated_at')}
-     where key = :key
-    returning ${columns}`,
-  shape,
-)
+const selectApplications = inBothOrders<Application>('applications', shape)`
+  select ${columns} from application where key ${beyond} :after and key > 0 and deleted_at is null
+   order by key ${direction} limit :limit`
+const updateApplicationRow = statement<Application>('update-application', shape)`
+  update application set ${assignments(Object.values(settable))}, updated_at = ${greatest(':now', 'updated_at')}
+   where key = :key
+  returning ${columns}`
 /**
  * Makes publishers read the application's subscriptions again. It is also the lock by which changes of one
  * application's endpoints and regions take turns. No row means that there is no such application.
  */
-export const bumpVersion = statement<{ key: number; region: string | null }>(
-  'bump-version',
-  `update application set version = version + 1 where key = :app and deleted_at is null
-   returning key, settings ->> 'region' as region`,
-)
+export const bumpVersion = statement<{ key: number; region: string | null }>('bump-version')`
+  update application set version = version + 1 where key = :app and deleted_at is null
+  returning key, settings ->> 'region' as region`
 
 // The lanes of its endpoints follow a few at a time: `moveLanes`.
-const beginMove = statement(
-  'begin-region-move',
-  'insert into region_move (app) values (:app) on conflict (app) do update set reached = 0',
-)
+const beginMove = statement('begin-region-move')`
+  insert into region_move (app) values (:app) on conflict (app) do update set reached = 0`
 
-const selectLook = statement<PortalLook>('portal-look', 'select name, logo, color from portal_look where app = :app')
-const upsertLook = statement(
-  'set-portal-look',
-  `insert into portal_look (app, name, logo, color) values (:app, :name, :logo, :color)
-   on conflict (app) do update set name = excluded.name, logo = excluded.logo, color = excluded.color`,
-)
+const selectLook = statement<PortalLook>('portal-look')`select name, logo, color from portal_look where app = :app`
+const upsertLook = statement('set-portal-look')`
+  insert into portal_look (app, name, logo, color) values (:app, :name, :logo, :color)
+  on conflict (app) do update set name = excluded.name, logo = excluded.logo, color = excluded.color`
 
 // Also the name of a deleted application, until the sweep takes its row.
-const selectName = statement<{ name: string }>(
-  'application-name',
-  'select coalesce(uid, id) as name from application where key = :app',
-)
+const selectName = statement<{ name: string }>('application-name')`
+  select coalesce(uid, id) as name from application where key = :app`
 
 /** The refusal for an application that was deleted after the caller looked it up; it repeats the name. */
 export function* noApplication(sql: Sql, app: number): Work<AppError> {
   return noSuch('application', (yield* sql.first(selectName, { app }))?.name ?? String(app))
 }
 
-const selectLocked = statement(
-  'lock-application',
-  ({ forUpdate }) => `select key from application where key = :app and deleted_at is null ${forUpdate}`,
-)
+const selectLocked = statement('lock-application')`
+  select key from application where key = :app and deleted_at is null ${forUpdate}`
 
 /**
  * Locks an application and then counts its things of a kind: counted in one statement with the lock, those that another
@@ -119,60 +99,40 @@ export function* lockForOneMore(
   things: string,
   setting: string,
 ): Work<void> {
-  if ((yield* sql.first(selectLocked, { app })) === undefined) throw yield* noApplication(sql, app)
+  if (!(yield* sql.any(selectLocked, { app }))) throw yield* noApplication(sql, app)
   const counted = yield* sql.first(count, { app })
   if ((counted?.count ?? 0) >= atMost) throw quotaExceeded('An application', atMost, things, setting)
 }
 
-const insertRegion = statement<Region>(
-  'insert-region',
-  `insert into region (app, name, secret, created_at) values (:app, :name, :secret, :now)
-   on conflict (app, name) do nothing returning name, created_at as "createdAt"`,
-)
+const insertRegion = statement<Region>('insert-region')`
+  insert into region (app, name, secret, created_at) values (:app, :name, :secret, :now)
+  on conflict (app, name) do nothing returning name, created_at as "createdAt"`
 // Ranges of the primary key.
-const selectRegions = inBothOrders<Region>(
-  'regions',
-  (beyond, direction) => `
-    select name, created_at as "createdAt" from region
-     where app = :app and (cast(:after as text) is null or name ${beyond} :after) order by name ${direction} limit :limit`,
-)
+const selectRegions = inBothOrders<Region>('regions')`
+  select name, created_at as "createdAt" from region
+   where app = :app and (cast(:after as text) is null or name ${beyond} :after) order by name ${direction} limit :limit`
 // Leans on endpoint_app. Endpoints without pseudonyms do not need the secret.
-const selectMember = statement<{ id: string }>(
-  'region-member',
-  `select id from endpoint
-    where app = :app and deleted_at is null and flow ->> 'region' = :name
-      and coalesce(flow -> 'shape' ->> 'pseudonymize', '[]') <> '[]' limit 1`,
-)
-const deleteRegionRow = statement(
-  'delete-region',
-  'delete from region where app = :app and name = :name returning name',
-)
+const selectMember = statement<{ id: string }>('region-member')`
+  select id from endpoint
+   where app = :app and deleted_at is null and flow ->> 'region' = :name
+     and coalesce(flow -> 'shape' ->> 'pseudonymize', '[]') <> '[]' limit 1`
+const deleteRegionRow = statement('delete-region')`delete from region where app = :app and name = :name returning name`
 
 // Applications whose lanes follow a change of their region.
-const selectMove = statement<{ app: number }>('region-move', 'select app from region_move where app >= 0 limit 1')
-const lockMoving = statement<{ region: string | null }>(
-  'lock-moving-application',
-  ({ forUpdate }) => `
-    select settings ->> 'region' as region from application where key = :app and deleted_at is null ${forUpdate}`,
-)
-const selectReached = statement<{ reached: number }>(
-  'region-move-reached',
-  'select reached from region_move where app = :app',
-)
+const selectMove = statement<{ app: number }>('region-move')`select app from region_move where app >= 0 limit 1`
+const lockMoving = statement<{ region: string | null }>('lock-moving-application')`
+  select settings ->> 'region' as region from application where key = :app and deleted_at is null ${forUpdate}`
+const selectReached = statement<{ reached: number }>('region-move-reached')`
+  select reached from region_move where app = :app`
 // A range of endpoint_app.
-const selectEndpoints = statement<{ key: number; region: string | null }>(
-  'endpoints-to-move',
-  `select key, flow ->> 'region' as region from endpoint
-    where app = :app and key > :reached and deleted_at is null order by key limit :limit`,
-)
-const moveLanes = statement<{ endpoint: number }>(
-  'move-lanes',
-  ({ among }) => `
-    update lane set region = :region where ${among('endpoint', ':endpoints', 'bigint')} and region <> :region
-    returning endpoint`,
-)
-const saveReached = statement('save-region-move', 'update region_move set reached = :reached where app = :app')
-const endMove = statement('end-region-move', 'delete from region_move where app = :app')
+const selectEndpoints = statement<{ key: number; region: string | null }>('endpoints-to-move')`
+  select key, flow ->> 'region' as region from endpoint
+   where app = :app and key > :reached and deleted_at is null order by key limit :limit`
+const moveLanes = statement<{ endpoint: number }>('move-lanes')`
+  update lane set region = :region where ${among('endpoint', ':endpoints')} and region <> :region
+  returning endpoint`
+const saveReached = statement('save-region-move')`update region_move set reached = :reached where app = :app`
+const endMove = statement('end-region-move')`delete from region_move where app = :app`
 
 /**
  * Applications, the secrets that their pseudonyms are made with, and the lanes that follow their application into another
@@ -183,7 +143,7 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
     *createApplication(input) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          const made = yield* insertNew(sql, 'app', insertApplication, () => valuesOf(input))
+          const made = yield* insertNew(sql, 'app', insertApplication, () => settableValues(input))
           yield* followPointers(sql, port.context, made)
           return made
         }),
@@ -210,15 +170,15 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
           const stored = yield* sql.first(selectApplication, { key })
           if (stored !== undefined && isSame(changed(stored, change), stored)) return stored
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
-          if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
+          if (!(yield* sql.any(bumpVersion, { app: key }))) return undefined
           const before = (yield* sql.first(selectApplication, { key })) as Application
-          const values = valuesOf(changed(before, change))
+          const values = settableValues(changed(before, change))
           const updated = (yield* sql.first(updateApplicationRow, { ...values, key })) as Application
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
           yield* followPointers(sql, port.context, updated, before)
-          if (updated.settings.region !== before.settings.region) yield* sql.all(beginMove, { app: key })
+          if (updated.settings.region !== before.settings.region) yield* sql.run(beginMove, { app: key })
           return updated
         }),
       )
@@ -228,8 +188,8 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
 
     *setPortalLook(app, { name, logo, color }) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(selectApplication, { key: app })) === undefined) return false
-        yield* sql.all(upsertLook, { app, name, logo, color })
+        if (!(yield* sql.any(selectApplication, { key: app }))) return false
+        yield* sql.run(upsertLook, { app, name, logo, color })
         return true
       })
     },
@@ -247,8 +207,8 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
         const rows =
           application === undefined ? [] : yield* sql.all(selectEndpoints, { app, reached: move.reached, limit })
         const last = rows.at(-1)
-        if (last === undefined || rows.length < limit) yield* sql.all(endMove, { app })
-        else yield* sql.all(saveReached, { app, reached: last.key })
+        if (last === undefined || rows.length < limit) yield* sql.run(endMove, { app })
+        else yield* sql.run(saveReached, { app, reached: last.key })
         const endpoints = rows.filter(({ region }) => region === null).map(({ key }) => key)
         if (endpoints.length === 0) return { more: true }
         const region = regionOf(null, application?.region)
@@ -264,8 +224,8 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
 
     *createRegion(app, name, secret) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(bumpVersion, { app })) === undefined) throw yield* noApplication(sql, app)
-        const sealed = sealRegion(port.context.vault, secret, { app, name })
+        if (!(yield* sql.any(bumpVersion, { app }))) throw yield* noApplication(sql, app)
+        const sealed = sealValue(port.context.vault, { secret }, regionPlace({ app, name })) as string
         const row = yield* sql.first(insertRegion, { app, name, secret: sealed })
         if (row === undefined) throw new AppError('conflict', `The region ${name} exists already.`)
         return row
@@ -279,33 +239,21 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
 
     *deleteRegion(app, name) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(bumpVersion, { app })) === undefined) return false
+        if (!(yield* sql.any(bumpVersion, { app }))) return false
         const member = yield* sql.first(selectMember, { app, name })
         if (member) throw new AppError('conflict', `The endpoint ${member.id} gets pseudonyms of the region ${name}.`)
-        return (yield* sql.first(deleteRegionRow, { app, name })) !== undefined
+        return yield* sql.any(deleteRegionRow, { app, name })
       })
     },
   }
 }
 
-function changed(before: Application, change: Parameters<Applications['updateApplication']>[1]): Application {
+function changed(before: Application, change: Partial<NewApplication>): Application {
   return { ...before, ...defined(change), settings: changedSettings(before.settings, change.settings) }
 }
 
-function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
-  return {
-    uid: input.uid,
-    name: input.name,
-    throttle_rate: input.throttleRate,
-    metadata: toJson(input.metadata),
-    dedupe_s: input.dedupeSeconds ?? null,
-    settings: toJson(changedSettings({}, input.settings)),
-  }
-}
-
-/** A region's secret as it is stored. */
-function sealRegion(vault: Vault, secret: string, place: RegionPlace): string {
-  return sealValue(vault, { secret }, regionPlace(place)) as string
+function settableValues({ dedupeSeconds = null, ...input }: NewApplication): Values {
+  return valuesOf({ ...input, dedupeSeconds, settings: changedSettings({}, input.settings) }, settable)
 }
 
 /** The secret in a stored record; null, and a line in the log, when it does not open. */

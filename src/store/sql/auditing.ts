@@ -1,6 +1,7 @@
-import { createPrivateKey, createPublicKey, hash, type KeyObject, sign } from 'node:crypto'
+import { hash, type KeyObject, sign } from 'node:crypto'
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
+import { privateKeyOf, publicBytesOf } from '../../wire/secret.ts'
 import {
   type Auditing,
   hashText,
@@ -12,68 +13,47 @@ import {
 } from '../auditing.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
+import { deleteFound, lock } from './dialect.ts'
 import { readPage } from './named-rows.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
-import { columnsOf, inBothOrders, statement, valuesOf } from './statement.ts'
+import { beyond, columnsOf, direction, inBothOrders, snakeCase, statement, valuesOf } from './statement.ts'
 
 const columns = 'n, id, at, actor, ip, action, app, target, before, after, hash'
 
 // Rows are appended one after the other, over all processes: each needs the hash of the one before it. The next statement
 // sees the row that was committed while this one waited. It is the last lock that a transaction takes, so that no two
 // transactions wait for each other.
-const lockAudit = statement('lock-audit', ({ lock }) => lock('audit'))
-const selectLast = statement<{ now: number; n: number | null; hash: string | null }>(
-  'last-audit',
-  `select :now as now, last.n, last.hash
-     from (select 1 as one) as always left join (select n, hash from audit order by n desc limit 1) as last on true`,
-)
-const insertAudit = statement(
-  'insert-audit',
-  `insert into audit (${columns})
-   values (:n, :id, :at, :actor, :ip, :action, :app, :target, :before, :after, :hash)`,
-)
+const lockAudit = statement('lock-audit')`${lock('audit')}`
+const selectLast = statement<{ now: number; n: number | null; hash: string | null }>('last-audit')`
+  select :now as now, last.n, last.hash
+    from (select 1 as one) as always left join (select n, hash from audit order by n desc limit 1) as last on true`
+const insertAudit = statement('insert-audit')`
+  insert into audit (${columns})
+  values (:n, :id, :at, :actor, :ip, :action, :app, :target, :before, :after, :hash)`
 // A range of the primary key in its order; the filters are checked row by row.
-const selectAudit = inBothOrders<AuditRow>(
-  'audit',
-  (beyond, direction) => `
-    select ${columns} from audit
-     where n ${beyond} :after
-       and (cast(:actor as text) is null or actor = :actor) and (cast(:action as text) is null or action = :action)
-       and (cast(:app as text) is null or app = :app)
-       and (cast(:since as bigint) is null or at > :since) and (cast(:until as bigint) is null or at < :until)
-     order by n ${direction} limit :limit`,
-)
+const selectAudit = inBothOrders<AuditRow>('audit')`
+  select ${columns} from audit
+   where n ${beyond} :after
+     and (cast(:actor as text) is null or actor = :actor) and (cast(:action as text) is null or action = :action)
+     and (cast(:app as text) is null or app = :app)
+     and (cast(:since as bigint) is null or at > :since) and (cast(:until as bigint) is null or at < :until)
+   order by n ${direction} limit :limit`
 
-const checkpointFields = {
-  fromN: 'from_n',
-  toN: 'to_n',
-  previous: 'previous',
-  hash: 'hash',
-  firstAt: 'first_at',
-  lastAt: 'last_at',
-  at: 'at',
-  signature: 'signature',
-}
+const checkpointFields = snakeCase('fromN', 'toN', 'previous', 'hash', 'firstAt', 'lastAt', 'at', 'signature')
 // One row for each trim that an operator asked for.
-const selectCheckpoints = statement<SignedTrim>(
-  'audit-checkpoints',
-  `select ${columnsOf<SignedTrim>(checkpointFields)} from audit_checkpoint where from_n > 0 order by from_n`,
-  { json: ['signature'] },
-)
+const selectCheckpoints = statement<SignedTrim>('audit-checkpoints', { json: ['signature'] })`
+  select ${columnsOf<SignedTrim>(checkpointFields)} from audit_checkpoint where from_n > 0 order by from_n`
 // Trims follow one another, so the newest one ends last: the primary key finds it.
 const newestTrim = '(select to_n from audit_checkpoint where from_n > 0 order by from_n desc limit 1)'
-const insertCheckpoint = statement(
-  'insert-audit-checkpoint',
-  `insert into audit_checkpoint (${Object.values(checkpointFields).join(', ')})
-   select :from_n, :to_n, :previous, :hash, :first_at, :last_at, :at, :signature
-    where cast(:from_n as bigint) = coalesce(${newestTrim}, 0) + 1
-      and exists (select 1 from audit where n > cast(:to_n as bigint))
-   on conflict do nothing returning from_n`,
-)
+const insertCheckpoint = statement('insert-audit-checkpoint')`
+  insert into audit_checkpoint (${Object.values(checkpointFields).join(', ')})
+  select :from_n, :to_n, :previous, :hash, :first_at, :last_at, :at, :signature
+   where cast(:from_n as bigint) = coalesce(${newestTrim}, 0) + 1
+     and exists (select 1 from audit where n > cast(:to_n as bigint))
+  on conflict do nothing returning from_n`
 // A range of the primary key from its low end.
-const deleteTrimmed = statement('delete-trimmed-audit', ({ deleteFound }) =>
-  deleteFound('audit', 'n', `where n <= ${newestTrim} order by n limit :limit`),
-)
+const deleteTrimmed = statement('delete-trimmed-audit')`
+  ${deleteFound('audit', 'n', `where n <= ${newestTrim} order by n limit :limit`)}`
 
 /** The audit log. */
 export function auditing(port: Port): Methods<Auditing> {
@@ -87,25 +67,23 @@ export function auditing(port: Port): Methods<Auditing> {
 
     *addAuditCheckpoint(trim) {
       return yield* port.transaction(function* (sql) {
-        yield* sql.all(lockAudit)
-        return (yield* sql.first(insertCheckpoint, valuesOf(trim, checkpointFields))) !== undefined
+        yield* sql.run(lockAudit)
+        return yield* sql.any(insertCheckpoint, valuesOf(trim, checkpointFields))
       })
     },
 
-    *removeTrimmed(limit) {
-      return (yield* port.relaxed.all(deleteTrimmed, { limit })).length
-    },
+    removeTrimmed: (limit) => port.relaxed.count(deleteTrimmed, { limit }),
   }
 }
 
 /** Appends an entry within the transaction that is open. Nothing may be locked after it. */
 export function* appendAudit(sql: Sql, context: Pick<StoreContext, 'randomText'>, entry: AuditEntry): Work<AuditRow> {
-  yield* sql.all(lockAudit)
+  yield* sql.run(lockAudit)
   const last = yield* sql.first(selectLast)
   const n = (last?.n ?? 0) + 1
   const row = { ...entry, n, id: encodeId('audit', n, context.randomText), at: last?.now as number }
   const whole = { ...row, hash: auditHash(row, last?.hash ?? auditStart, hashText) }
-  yield* sql.all(insertAudit, { ...whole })
+  yield* sql.run(insertAudit, { ...whole })
   return whole
 }
 
@@ -114,20 +92,12 @@ interface KeyRow extends SigningKey {
 }
 
 const keyColumns = 'id, public_key as "publicKey", secret, created_at as "createdAt"'
-const selectKeys = statement<KeyRow>(
-  'signing-keys',
-  `select ${keyColumns} from signing_key order by created_at desc, id`,
-)
-const lockSigning = statement('lock-signing', ({ lock }) => lock('signing'))
-const insertKey = statement(
-  'insert-signing-key',
-  `insert into signing_key (id, public_key, secret, created_at)
-   select :id, :public_key, :secret, :now where not exists (select 1 from signing_key)`,
-)
+const selectKeys = statement<KeyRow>('signing-keys')`select ${keyColumns} from signing_key order by created_at desc, id`
+const lockSigning = statement('lock-signing')`${lock('signing')}`
+const insertKey = statement('insert-signing-key')`
+  insert into signing_key (id, public_key, secret, created_at)
+  select :id, :public_key, :secret, :now where not exists (select 1 from signing_key)`
 
-/** DER of a PKCS #8 ed25519 private key, up to where its 32-byte seed follows. */
-const privateKeyPrefix = Buffer.from('302e020100300506032b657004220420', 'hex')
-const publicKeyBytes = 32
 /** Base-62 digits from which a seed is made: 380 bits. */
 const seedText = 64
 
@@ -137,12 +107,12 @@ export function signing(port: Port): Methods<Signing> {
 
   function keyOf({ id, secret }: KeyRow): KeyObject {
     const { seed } = openValue<{ seed: string }>(vault, secret, signingKeyPlace(id))
-    return privateKeyOf(Buffer.from(seed, 'base64'))
+    return privateKeyOf(Buffer.from(seed, 'base64')) as KeyObject
   }
 
   function isOwn(row: KeyRow): boolean {
     try {
-      return publicKeyOf(keyOf(row)) === row.publicKey
+      return publicBytesOf(keyOf(row)).toString('base64') === row.publicKey
     } catch (error) {
       if (error instanceof SealError) return false
       throw error
@@ -154,13 +124,13 @@ export function signing(port: Port): Methods<Signing> {
       let [row] = yield* port.all(selectKeys)
       if (row === undefined) {
         const seed = hash('sha256', randomText(seedText), 'buffer')
-        const publicKey = publicKeyOf(privateKeyOf(seed))
+        const publicKey = publicBytesOf(privateKeyOf(seed) as KeyObject).toString('base64')
         const id = hash('sha256', publicKey, 'hex').slice(0, 16)
         const secret = sealValue(vault, { seed: seed.toString('base64') }, signingKeyPlace(id)) as string
         yield* port.transaction(function* (sql) {
           // Another process may be making one at the same time.
-          yield* sql.all(lockSigning)
-          yield* sql.all(insertKey, { id, public_key: publicKey, secret })
+          yield* sql.run(lockSigning)
+          yield* sql.run(insertKey, { id, public_key: publicKey, secret })
         })
         row = (yield* port.all(selectKeys))[0] as KeyRow
       }
@@ -173,14 +143,6 @@ export function signing(port: Port): Methods<Signing> {
       return own.map(({ id, publicKey, createdAt }) => ({ id, publicKey, createdAt }))
     },
   }
-}
-
-function privateKeyOf(seed: Buffer): KeyObject {
-  return createPrivateKey({ key: Buffer.concat([privateKeyPrefix, seed]), format: 'der', type: 'pkcs8' })
-}
-
-function publicKeyOf(key: KeyObject): string {
-  return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-publicKeyBytes).toString('base64')
 }
 
 /** No endpoint has this key. */

@@ -1,6 +1,7 @@
 import { defaultRegion } from '../../domain/region.ts'
 import type { DeadFiling, FilePosition, UnfiledLetter, UnfiledSummary } from '../dead-letters.ts'
 import { type DeliveryKey, expungedResponse } from '../messages.ts'
+import { among, bytes } from './dialect.ts'
 import { deadColumns, deadSummaryColumns } from './message-rows.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -18,53 +19,34 @@ export function keepForFile(letters: string): string {
       from ${letters} and exists (select 1 from dead_file where id = '${anyFile}')`
 }
 
-const beginFiling = statement(
-  'begin-dead-filing',
-  `insert into dead_file (id, part, bytes, reserved) values ('${anyFile}', 0, 0, 0) on conflict do nothing returning id`,
-)
-const endFiling = statement('end-dead-filing', "delete from dead_file where id >= '' returning id")
+const beginFiling = statement('begin-dead-filing')`
+  insert into dead_file (id, part, bytes, reserved) values ('${anyFile}', 0, 0, 0) on conflict do nothing returning id`
+const endFiling = statement('end-dead-filing')`delete from dead_file where id >= '' returning id`
 // All that waits is forgotten, once, by an operator's order.
-const forgetUnfiled = statement('forget-unfiled', 'delete from unfiled where key > 0 returning key')
-const addFile = statement(
-  'add-dead-file',
-  'insert into dead_file (id, part, bytes, reserved) values (:id, :part, 0, 0)',
-)
-const selectFile = statement<FilePosition>('dead-file', 'select part, bytes, reserved from dead_file where id = :id')
-const moveFile = statement(
-  'move-dead-file',
-  `update dead_file set part = :to_part, bytes = :to_bytes, reserved = :to_reserved
-    where id = :id and part = :part and bytes = :bytes and reserved = :reserved
-   returning id`,
-)
-const listUnfiled = statement<UnfiledSummary>(
-  'unfiled',
-  `select key, ${deadSummaryColumns} from unfiled as dead where key > 0 order by key limit :limit`,
-)
+const forgetUnfiled = statement('forget-unfiled')`delete from unfiled where key > 0 returning key`
+const addFile = statement('add-dead-file')`insert into dead_file (id, part, bytes, reserved) values (:id, :part, 0, 0)`
+const selectFile = statement<FilePosition>('dead-file')`select part, bytes, reserved from dead_file where id = :id`
+const moveFile = statement('move-dead-file')`
+  update dead_file set part = :to_part, bytes = :to_bytes, reserved = :to_reserved
+   where id = :id and part = :part and bytes = :bytes and reserved = :reserved
+  returning id`
+const listUnfiled = statement<UnfiledSummary>('unfiled')`
+  select key, ${deadSummaryColumns} from unfiled as dead where key > 0 order by key limit :limit`
 // Leans on unfiled_region.
-const listUnfiledOf = statement<UnfiledSummary>(
-  'unfiled-of-region',
-  `select key, ${deadSummaryColumns} from unfiled as dead where region = :region order by key limit :limit`,
-)
-const loadUnfiled = statement<UnfiledLetter>(
-  'some-unfiled',
-  ({ among }) =>
-    `select key, ${deadColumns} from unfiled as dead where ${among('key', ':keys', 'bigint')} order by key`,
-)
-const deleteFiled = statement(
-  'delete-filed',
-  ({ among }) => `delete from unfiled where ${among('key', ':keys', 'bigint')} returning key`,
-)
+const listUnfiledOf = statement<UnfiledSummary>('unfiled-of-region')`
+  select key, ${deadSummaryColumns} from unfiled as dead where region = :region order by key limit :limit`
+const loadUnfiled = statement<UnfiledLetter>('some-unfiled')`
+  select key, ${deadColumns} from unfiled as dead where ${among('key', ':keys')} order by key`
+const deleteFiled = statement('delete-filed')`
+  delete from unfiled where ${among('key', ':keys')} returning key`
 
 const copyWithout = (name: string, error: 'error' | 'null') =>
-  statement<DeliveryKey>(
-    name,
-    ({ among, bytes }) => `
-      insert into unfiled (${letterColumns}, region)
-      select endpoint, message, app, reason, attempts, died_at, since, status, code, ${error},
-             case when response is not null then ${bytes(':response')} end, region
-        from unfiled where ${among('key', ':keys', 'bigint')} order by key
-      returning endpoint, message`,
-  )
+  statement<DeliveryKey>(name)`
+    insert into unfiled (${letterColumns}, region)
+    select endpoint, message, app, reason, attempts, died_at, since, status, code, ${error},
+           case when response is not null then ${bytes(':response')} end, region
+      from unfiled where ${among('key', ':keys')} order by key
+    returning endpoint, message`
 const copies = { answer: copyWithout('erase-unfiled', 'null'), response: copyWithout('expunge-unfiled', 'error') }
 
 /**
@@ -79,7 +61,7 @@ export function* eraseUnfiled(
   if (letters.length === 0) return []
   const keys = letters.map(({ key }) => key)
   const erased = yield* sql.all(copies[what], { keys, response: expungedResponse })
-  yield* sql.all(deleteFiled, { keys })
+  yield* sql.run(deleteFiled, { keys })
   return erased
 }
 
@@ -89,14 +71,12 @@ class Outrun extends Error {}
 /** Keeps dead letters until a file holds them. */
 export function deadFiling(port: Port): Methods<DeadFiling> {
   return {
-    *beginDeadFiling() {
-      return (yield* port.transaction((sql) => sql.all(beginFiling))).length > 0
-    },
+    beginDeadFiling: () => port.transaction((sql) => sql.any(beginFiling)),
 
     *endDeadFiling() {
       return yield* port.transaction(function* (sql) {
-        yield* sql.all(endFiling)
-        return (yield* sql.all(forgetUnfiled)).length
+        yield* sql.run(endFiling)
+        return yield* sql.count(forgetUnfiled)
       })
     },
 
@@ -104,17 +84,15 @@ export function deadFiling(port: Port): Methods<DeadFiling> {
       return id === anyFile ? undefined : yield* port.first(selectFile, { id })
     },
 
-    *addDeadFile(id, part) {
-      yield* port.transaction((sql) => sql.all(addFile, { id, part }))
-    },
+    addDeadFile: (id, part) => port.transaction((sql) => sql.run(addFile, { id, part })),
 
     *moveDeadFile(id, from, to, filed) {
       const values = { id, ...from, to_part: to.part, to_bytes: to.bytes, to_reserved: to.reserved }
       try {
         return yield* port.transaction(function* (sql) {
-          if ((yield* sql.first(moveFile, values)) === undefined) return false
+          if (!(yield* sql.any(moveFile, values))) return false
           if (filed.length === 0) return true
-          if ((yield* sql.all(deleteFiled, { keys: filed })).length < filed.length) throw new Outrun()
+          if ((yield* sql.count(deleteFiled, { keys: filed })) < filed.length) throw new Outrun()
           return true
         })
       } catch (error) {
@@ -138,7 +116,7 @@ export function deadFiling(port: Port): Methods<DeadFiling> {
       const before = (yield* port.now()) - keptMs
       const old = (yield* port.all(listUnfiled, { limit })).filter(({ diedAt }) => diedAt < before)
       const keys = old.map(({ key }) => key)
-      return keys.length === 0 ? 0 : (yield* port.relaxed.all(deleteFiled, { keys })).length
+      return keys.length === 0 ? 0 : yield* port.relaxed.count(deleteFiled, { keys })
     },
   }
 }

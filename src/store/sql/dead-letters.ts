@@ -6,107 +6,94 @@ import type { Plan, Planned } from '../plan.ts'
 import type { Variant } from '../publishing.ts'
 import { unindexedSubject } from '../subjects.ts'
 import { letterColumns } from './dead-filing.ts'
+import { among, bytes, forUpdate, probe, rowsOf } from './dialect.ts'
 import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { deliveryFields, isQueued, keysOf } from './queues.ts'
+import { deliveryFields, findPlaces, keysOf } from './queues.ts'
 import {
-  type Dialect,
+  beyond,
+  direction,
+  either,
+  fragment,
   inBothOrders,
   listStart,
+  type Part,
   parameters,
   type Statement,
+  snakeCase,
   statement,
   toJson,
   type Values,
+  valuesOf,
 } from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
-export const indexed = ({ name }: Dialect, column: string) => (name === 'postgres' ? `${column} + 0` : column)
-const of = {
-  all: () => '',
-  app: () => 'app = :app and',
-  endpoint: (dialect: Dialect) => `${indexed(dialect, 'endpoint')} = :endpoint and`,
-}
-// Lists lean on dead_died, dead_app and dead_endpoint. Only rows of one instant are sorted. Each count is in the order of
-// its list's index, which keeps the planner to it.
-const diedAt = (dialect: Dialect, whose: keyof typeof of) => (whose === 'all' ? indexed(dialect, 'died_at') : 'died_at')
-const died = (dialect: Dialect, whose: keyof typeof of) =>
-  `${of[whose](dialect)} ${diedAt(dialect, whose)} >= :from and ${diedAt(dialect, whose)} < :until`
+export const indexed = (column: string) => either(column, `${column} + 0`)
 
-function listOf(name: string, whose: keyof typeof of) {
-  const rest = whose === 'endpoint' ? ['message'] : ['endpoint', 'message']
-  return inBothOrders<DeadLetterSummary>(
-    name,
-    (beyond, direction, dialect) => `
+/**
+ * The list of some dead letters by the instant they died, and its count. Only rows of one instant are sorted. The count is in
+ * the order of the list's index, which keeps the planner to it.
+ */
+function listOf(
+  names: readonly [list: string, count: string],
+  owner: Part,
+  diedAt: Part,
+  rest: string[],
+  index: Part = '',
+) {
+  const died = fragment`${owner} ${diedAt} >= :from and ${diedAt} < :until`
+  const restOrder = {
+    of: { ascending: rest.join(', '), descending: rest.map((column) => `${column} desc`).join(', ') },
+  }
+  return {
+    list: inBothOrders<DeadLetterSummary>(names[0])`
       select ${deadSummaryColumns} from dead
-       where ${died(dialect, whose)} and ${diedAt(dialect, whose)} ${beyond}= :died_at
+       where ${died} and ${diedAt} ${beyond}= :died_at
          and (died_at, ${rest.join(', ')}) ${beyond} (:died_at, ${rest.map((column) => `:after_${column}`).join(', ')})
-       order by ${[diedAt(dialect, whose), ...rest].map((column) => `${column} ${direction}`).join(', ')} limit :limit`,
-  )
+       order by ${diedAt} ${direction}, ${restOrder} limit :limit`,
+    count: statement<{ count: number }>(names[1])`
+      select count(*) as count from (
+        select 1 from dead ${index} where ${died} order by ${diedAt} limit :limit) as listed`,
+  }
 }
-
-function countOf(name: string, whose: keyof typeof of): Statement<{ count: number }> {
-  return statement(name, (dialect) => {
-    const index = dialect.name === 'sqlite' && whose === 'endpoint' ? 'indexed by dead_endpoint' : ''
-    const rows = `select 1 from dead ${index} where ${died(dialect, whose)} order by ${diedAt(dialect, whose)} limit :limit`
-    return `select count(*) as count from (${rows}) as listed`
-  })
-}
-
-const lists = {
-  all: listOf('all-dead', 'all'),
-  app: listOf('dead-of-app', 'app'),
-  endpoint: listOf('dead-of-endpoint', 'endpoint'),
-}
-const counts = {
-  all: countOf('count-dead', 'all'),
-  app: countOf('count-dead-of-app', 'app'),
-  endpoint: countOf('count-dead-of-endpoint', 'endpoint'),
-}
+const byPlace = ['endpoint', 'message']
+// They lean on dead_died, dead_app and dead_endpoint.
+const all = listOf(['all-dead', 'count-dead'], '', indexed('died_at'), byPlace)
+const ofApp = listOf(['dead-of-app', 'count-dead-of-app'], 'app = :app and', 'died_at', byPlace)
+const ofEndpoint = listOf(
+  ['dead-of-endpoint', 'count-dead-of-endpoint'],
+  fragment`${indexed('endpoint')} = :endpoint and`,
+  'died_at',
+  ['message'],
+  either('indexed by dead_endpoint', ''),
+)
 // Ranges of dead's primary key.
 const byMessage = 'endpoint = :endpoint and message >= :from and message < :until'
-const selectByMessage = inBothOrders<DeadLetterSummary>(
-  'dead-by-message',
-  (beyond, direction) => `
-    select ${deadSummaryColumns} from dead where ${byMessage} and message ${beyond} :after
-     order by message ${direction} limit :limit`,
-)
-const countByMessage = statement<{ count: number }>(
-  'count-dead-by-message',
-  `select count(*) as count from (select 1 from dead where ${byMessage} order by message limit :limit) as listed`,
-)
-const selectDead = statement<DeadLetter>(
-  'dead',
-  `select ${deadColumns} from dead where endpoint = :endpoint and message = :message`,
-)
+const selectByMessage = inBothOrders<DeadLetterSummary>('dead-by-message')`
+  select ${deadSummaryColumns} from dead where ${byMessage} and message ${beyond} :after
+   order by message ${direction} limit :limit`
+const countByMessage = statement<{ count: number }>('count-dead-by-message')`
+  select count(*) as count from (select 1 from dead where ${byMessage} order by message limit :limit) as listed`
+const selectDead = statement<DeadLetter>('dead')`
+  select ${deadColumns} from dead where endpoint = :endpoint and message = :message`
 
 const isWanted = 'dead.endpoint = wanted.endpoint and dead.message = wanted.message'
-const selectAmong = statement<DeliveryKey>(
-  'dead-among',
-  ({ rowsOf, probe }) => `
-    select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
-    ${probe('dead', isWanted)}`,
-)
-const selectSome = statement<DeadLetter & { readonly place: number }>(
-  'some-dead',
-  ({ rowsOf, probe }) => `
-    select wanted.place, ${deadColumns} from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
-    ${probe('dead', isWanted)}`,
-)
+const selectAmong = statement<DeliveryKey>('dead-among')`
+  select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
+  ${probe('dead', isWanted)}`
+const selectSome = statement<DeadLetter & { readonly place: number }>('some-dead')`
+  select wanted.place, ${deadColumns} from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
+  ${probe('dead', isWanted)}`
 
-const selectContents = statement<Message & { readonly plan: Plan | null }>(
-  'contents',
-  ({ among }) => `select ${messageColumns}, plan from message where ${among('key', ':keys', 'bigint')}`,
-  { json: [...(messageShape.json ?? []), 'plan'] },
-)
-const selectVariants = statement<Variant & { readonly place: number }>(
-  'some-variants',
-  ({ rowsOf, probe }) => `
-    select wanted.place, variant.body, variant.signature
-      from ${rowsOf(':variants', 'wanted', { message: 'bigint', n: 'integer' })}
-      ${probe('variant', 'variant.message = wanted.message and variant.n = wanted.n')}`,
-)
+const selectContents = statement<Message & { readonly plan: Plan | null }>('contents', {
+  json: [...(messageShape.json ?? []), 'plan'],
+})`
+  select ${messageColumns}, plan from message where ${among('key', ':keys')}`
+const selectVariants = statement<Variant & { readonly place: number }>('some-variants')`
+  select wanted.place, variant.body, variant.signature
+    from ${rowsOf(':variants', 'wanted', { message: 'bigint', n: 'integer' })}
+    ${probe('variant', 'variant.message = wanted.message and variant.n = wanted.n')}`
 
 interface Place {
   readonly id: string
@@ -115,54 +102,37 @@ interface Place {
   readonly plan: Plan | null
 }
 
-const selectPlace = statement<Place>(
-  'message-place',
-  ({ forUpdate }) => `select id, app, endpoints, plan from message where key = :key ${forUpdate}`,
-  { json: ['endpoints', 'plan'] },
-)
-const insertMessage = statement(
-  'import-message',
-  `insert into message
-     (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at,
-      ordering_key)
-   values (:key, :id, :app, :event_type, :event_id, :channels, :content_type, :endpoints, :body, :tags, :headers,
-           :deliver_at, :expires_at, :ordering_key)
-   on conflict do nothing returning key`,
-)
+const selectPlace = statement<Place>('message-place', { json: ['endpoints', 'plan'] })`
+  select id, app, endpoints, plan from message where key = :key ${forUpdate}`
+const imported = {
+  ...snakeCase('key', 'id', 'app', 'eventType', 'eventId', 'channels', 'contentType', 'body', 'tags', 'headers'),
+  ...snakeCase('deliverAt', 'expiresAt', 'orderingKey'),
+}
+const insertMessage = statement('import-message')`
+  insert into message (${Object.values(imported).join(', ')}, endpoints)
+  values (${parameters(Object.values(imported))}, :endpoints)
+  on conflict do nothing returning key`
 // A message that has the event id by now keeps it.
-const insertEventId = statement(
-  'import-event-id',
-  'insert into event_id (app, event_id, message) values (:app, :event_id, :message) on conflict do nothing',
-)
+const insertEventId = statement('import-event-id')`
+  insert into event_id (app, event_id, message) values (:app, :event_id, :message) on conflict do nothing`
 // The body of the message is read to find out whom it names. Pointers that are set later have such messages read anyway.
-const insertUnindexed = statement(
-  'import-subject',
-  `insert into subject (app, hash, message)
-   select key, '${unindexedSubject}', cast(:message as bigint) from application
-    where key = :app and coalesce(settings, '{}') ->> 'subjectPointers' is not null
-   on conflict do nothing`,
-)
-const widenMessage = statement(
-  'widen-message',
-  'update message set endpoints = :endpoints, plan = :plan where key = :key',
-)
-const insertVariant = statement<{ n: number }>(
-  'import-variant',
-  ({ bytes }) => `
-    insert into variant (message, n, body, signature)
-    select cast(:message as bigint), coalesce(max(n) + 1, 0), ${bytes(':body')}, cast(:signature as text)
-      from variant where message = :message
-    returning n`,
-)
-const selectLater = statement(
-  'later-attempt',
-  'select 1 from attempt where message = :message and endpoint = :endpoint and at > :at limit 1',
-)
-const insertDead = statement(
-  'import-dead',
-  `insert into dead (${letterColumns}) values (${parameters(letterColumns.split(', '))})
-   on conflict do nothing returning message`,
-)
+const insertUnindexed = statement('import-subject')`
+  insert into subject (app, hash, message)
+  select key, '${unindexedSubject}', cast(:message as bigint) from application
+   where key = :app and coalesce(settings, '{}') ->> 'subjectPointers' is not null
+  on conflict do nothing`
+const widenMessage = statement('widen-message')`
+  update message set endpoints = :endpoints, plan = :plan where key = :key`
+const insertVariant = statement<{ n: number }>('import-variant')`
+  insert into variant (message, n, body, signature)
+  select cast(:message as bigint), coalesce(max(n) + 1, 0), ${bytes(':body')}, cast(:signature as text)
+    from variant where message = :message
+  returning n`
+const selectLater = statement('later-attempt')`
+  select 1 from attempt where message = :message and endpoint = :endpoint and at > :at limit 1`
+const insertDead = statement('import-dead')`
+  insert into dead (${letterColumns}) values (${parameters(letterColumns.split(', '))})
+  on conflict do nothing returning message`
 
 /** Dead letters: listing, loading, exporting and importing them. */
 export function deadLetters(port: Port): Methods<Omit<DeadLetters, 'replay' | 'findReplaying'>> {
@@ -171,9 +141,9 @@ export function deadLetters(port: Port): Methods<Omit<DeadLetters, 'replay' | 'f
       const start = listStart(order)
       const { diedAt: died_at, ...place } = after ?? { diedAt: start, endpoint: start, message: start }
       const values = { from, until, died_at, after_endpoint: place.endpoint, after_message: place.message, limit }
-      if (endpoint !== null) return yield* port.all(lists.endpoint[order], { ...values, endpoint })
-      if (app !== null) return yield* port.all(lists.app[order], { ...values, app })
-      return yield* port.all(lists.all[order], values)
+      if (endpoint !== null) return yield* port.all(ofEndpoint.list[order], { ...values, endpoint })
+      if (app !== null) return yield* port.all(ofApp.list[order], { ...values, app })
+      return yield* port.all(all.list[order], values)
     },
 
     *listDeadOf(endpoint, { from, until, after, order, limit }) {
@@ -231,8 +201,8 @@ export function deadLetters(port: Port): Methods<Omit<DeadLetters, 'replay' | 'f
 function countedBy(list: CountedList): [Statement<{ count: number }>, Values] {
   if (list.of === 'messages') return [countMessages, { app: list.app }]
   if (list.of === 'dead by message') return [countByMessage, { endpoint: list.endpoint }]
-  if (list.endpoint !== null) return [counts.endpoint, { endpoint: list.endpoint }]
-  return list.app === null ? [counts.all, {}] : [counts.app, { app: list.app }]
+  if (list.endpoint !== null) return [ofEndpoint.count, { endpoint: list.endpoint }]
+  return list.app === null ? [all.count, {}] : [ofApp.count, { app: list.app }]
 }
 
 function* bring(sql: Transaction, app: number, letter: BroughtLetter): Work<Brought> {
@@ -266,29 +236,15 @@ function* addMessage(
   body: Uint8Array,
 ): Work<boolean> {
   const { message, endpoint } = letter
-  const added = yield* sql.first(insertMessage, {
-    key,
-    id,
-    app,
-    event_type: message.eventType,
-    event_id: message.eventId,
-    channels: toJson(message.channels),
-    content_type: message.contentType,
-    endpoints: [endpoint],
-    body,
-    tags: toJson(message.tags),
-    headers: toJson(message.headers),
-    deliver_at: message.deliverAt,
-    expires_at: message.expiresAt,
-    ordering_key: message.orderingKey,
-  })
-  if (added === undefined) return false
+  const values = valuesOf({ ...message, key, id, app, body }, imported)
+  const added = yield* sql.any(insertMessage, { ...values, endpoints: [endpoint] })
+  if (!added) return false
   const planned = yield* planFor(sql, key, letter)
   if (planned !== null) {
-    yield* sql.all(widenMessage, { key, endpoints: [endpoint], plan: toJson({ [endpoint]: planned }) })
+    yield* sql.run(widenMessage, { key, endpoints: [endpoint], plan: toJson({ [endpoint]: planned }) })
   }
-  if (message.eventId !== null) yield* sql.all(insertEventId, { app, event_id: message.eventId, message: key })
-  yield* sql.all(insertUnindexed, { app, message: key })
+  if (message.eventId !== null) yield* sql.run(insertEventId, { app, event_id: message.eventId, message: key })
+  yield* sql.run(insertUnindexed, { app, message: key })
   return true
 }
 
@@ -307,11 +263,11 @@ function* addEndpoint(sql: Transaction, key: number, found: Place, letter: Broug
   if (found.endpoints.includes(letter.endpoint)) return
   const planned = yield* planFor(sql, key, letter)
   const plan = planned === null ? found.plan : { ...found.plan, [letter.endpoint]: planned }
-  yield* sql.all(widenMessage, { key, endpoints: [...found.endpoints, letter.endpoint], plan: toJson(plan) })
+  yield* sql.run(widenMessage, { key, endpoints: [...found.endpoints, letter.endpoint], plan: toJson(plan) })
 }
 
 /** Whether the delivery waits, or was tried again since it died. */
 function* hasGoneOn(sql: Transaction, key: number, { endpoint, diedAt }: BroughtLetter): Work<boolean> {
-  if ((yield* sql.first(selectLater, { message: key, endpoint, at: diedAt })) !== undefined) return true
-  return yield* isQueued(sql, { endpoint, message: key })
+  if (yield* sql.any(selectLater, { message: key, endpoint, at: diedAt })) return true
+  return (yield* findPlaces(sql, [{ endpoint, message: key }])).length > 0
 }

@@ -33,7 +33,6 @@ export interface EndpointRow extends Omit<FieldColumns, SealedColumn> {
   readonly updated_at: EpochMs
 }
 
-/** The columns of the sealed fields. */
 export const sealedColumns = {
   secrets: 'secrets',
   headers: 'headers',

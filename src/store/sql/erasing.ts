@@ -2,10 +2,11 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
 import { eraseUnfiled } from './dead-filing.ts'
+import { among, bytes, forUpdate, listed, rowsOf } from './dialect.ts'
 import { deleteOf, inSpan, spanOf, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from './queues.ts'
-import { type Dialect, type Shape, statement } from './statement.ts'
+import { fragment, type Shape, statement } from './statement.ts'
 
 /** The columns beside the body that are sent with it, and those that its producer chose for searching and ordering. */
 const sentColumns = 'headers = null, arrived_headers = null, trace = null'
@@ -22,94 +23,62 @@ export interface ErasableMessage {
   readonly expanding: boolean
 }
 
-const messagesNamed = (lock: string, { among }: Dialect) => `
+const messagesNamed = fragment`
   select key, id, app, event_id, endpoints, expunged_at is not null as expunged,
          exists (select 1 from fan_out where fan_out.message = message.key) as expanding
-    from message where ${among('key', ':messages', 'bigint')} and ${inSpan('key')} order by key ${lock}`
+    from message where ${among('key', ':messages')} and ${inSpan('key')} order by key`
 const namedShape: Shape<ErasableMessage> = { json: ['endpoints'], flags: ['expunged', 'expanding'] }
 // The lock comes first: a replay either sees that the body is gone, or has queued its row and is seen here. In one order,
 // so that no two erasures wait for each other.
-const lockMessages = statement<ErasableMessage>(
-  'lock-messages',
-  (dialect) => messagesNamed(dialect.forUpdate, dialect),
-  namedShape,
-)
-const selectMessages = statement<ErasableMessage>(
-  'erasable-messages',
-  (dialect) => messagesNamed('', dialect),
-  namedShape,
-)
+const lockMessages = statement<ErasableMessage>('lock-messages', namedShape)`${messagesNamed} ${forUpdate}`
+const selectMessages = statement<ErasableMessage>('erasable-messages', namedShape)`${messagesNamed}`
 /** Erases the bodies of messages together with other columns. */
 export const erasingBodies = (name: string, others: string) =>
-  statement(
-    name,
-    ({ among, bytes }) => `
-      update message set body = ${bytes(':nothing')}, plan = null, expunged_at = coalesce(expunged_at, :now), ${others}
-       where ${among('key', ':messages', 'bigint')} and ${inSpan('key')}`,
-  )
+  statement(name)`
+    update message set body = ${bytes(':nothing')}, plan = null, expunged_at = coalesce(expunged_at, :now), ${others}
+     where ${among('key', ':messages')} and ${inSpan('key')}`
 const eraseMessages = erasingBodies('erase-messages', producerColumns)
 const dropBodies = erasingBodies('drop-bodies', `${sentColumns}, erase_reason = 'delivered'`)
-const selectPayloadEnds = statement<{ message: number; at: EpochMs }>(
-  'payload-ends-of',
-  ({ among }) => `select message, at from payload_end where ${among('message', ':messages', 'bigint')}`,
-)
+const selectPayloadEnds = statement<{ message: number; at: EpochMs }>('payload-ends-of')`
+  select message, at from payload_end where ${among('message', ':messages')}`
 
 // Read in the order of the primary key: planned on an empty table, Postgres would read all attempts by endpoint instead.
-const selectAttempted = statement<DeliveryKey>(
-  'attempted-of',
-  ({ among }) => `
-    select distinct message, endpoint
-      from (select message, endpoint from attempt
-             where ${among('message', ':messages', 'bigint')} and ${inSpan('message')}
-             order by message, endpoint, n) as own`,
-)
+const selectAttempted = statement<DeliveryKey>('attempted-of')`
+  select distinct message, endpoint
+    from (select message, endpoint from attempt
+           where ${among('message', ':messages')} and ${inSpan('message')}
+           order by message, endpoint, n) as own`
 // A receiver may have echoed the message, in its answer or in a location that the error quotes. The sum keeps the list of
 // endpoints out of the index: each pair of a message and an endpoint would be sought.
-const ofDeliveries = (among: (column: string, parameter: string, type: 'bigint') => string) =>
-  `${among('message', ':messages', 'bigint')} and ${among('endpoint + 0', ':endpoints', 'bigint')}`
-const answerless = (bytes: (parameter: string) => string) =>
-  `error = null, response = case when response is not null then ${bytes(':response')} end`
-const eraseAttempts = statement<{ n: number }>(
-  'erase-attempts',
-  ({ among, bytes }) => `
-    update attempt set ${answerless(bytes)}, response_headers = null
-     where ${ofDeliveries(among)} and ${inSpan('message')}
-       and (error is not null or response_headers is not null or response <> ${bytes(':response')})
-    returning n`,
-)
-const eraseDead = statement<DeliveryKey>(
-  'erase-dead',
-  ({ listed, bytes }) => `
-    update dead set ${answerless(bytes)}
-     where ${listed(
-       'dead',
-       ':deliveries',
-       deliveryFields,
-       'dead.endpoint = listed.endpoint and dead.message = listed.message',
-     )}
-    returning endpoint, message`,
-)
+const ofDeliveries = fragment`${among('message', ':messages')} and ${among('endpoint + 0', ':endpoints')}`
+const answerless = fragment`error = null, response = case when response is not null then ${bytes(':response')} end`
+const eraseAttempts = statement<{ n: number }>('erase-attempts')`
+  update attempt set ${answerless}, response_headers = null
+   where ${ofDeliveries} and ${inSpan('message')}
+     and (error is not null or response_headers is not null or response <> ${bytes(':response')})
+  returning n`
+const eraseDead = statement<DeliveryKey>('erase-dead')`
+  update dead set ${answerless}
+   where ${listed('dead', ':deliveries', deliveryFields)}
+  returning endpoint, message`
 // Leans on unfiled_message.
-const lockUnfiled = statement<{ key: number }>(
-  'lock-unfiled',
-  ({ among, forUpdate }) => `select key from unfiled where ${ofDeliveries(among)} ${forUpdate}`,
-)
+const lockUnfiled = statement<{ key: number }>('lock-unfiled')`
+  select key from unfiled where ${ofDeliveries} ${forUpdate}`
 
 const selectDestinations = statement<{ endpoints: number[]; added: number[] | null; expanding: boolean }>(
   'destinations',
-  `select endpoints, (select added_endpoints from payload_end where payload_end.message = message.key) as added,
-          exists (select 1 from fan_out where fan_out.message = message.key) as expanding
-     from message where key = :message`,
   { json: ['endpoints', 'added'], flags: ['expanding'] },
-)
+)`
+  select endpoints, (select added_endpoints from payload_end where payload_end.message = message.key) as added,
+         exists (select 1 from fan_out where fan_out.message = message.key) as expanding
+    from message where key = :message`
 const selectEnds = statement<{ code: string | null } & Record<'ended_at' | 'died_at' | 'gave_way_at', EpochMs | null>>(
   'delivery-ends',
-  ({ rowsOf }) => `
-    select (select code ${latestAttempt}) as code, (select at + duration_ms ${latestAttempt}) as ended_at,
-           (select died_at ${ofDelivery('dead')} limit 1) as died_at,
-           (select at ${ofDelivery('coalesced')} and ${inSpan('coalesced.message')} limit 1) as gave_way_at
-      from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`,
-)
+)`
+  select (select code ${latestAttempt}) as code, (select at + duration_ms ${latestAttempt}) as ended_at,
+         (select died_at ${ofDelivery('dead')} limit 1) as died_at,
+         (select at ${ofDelivery('coalesced')} and ${inSpan('coalesced.message')} limit 1) as gave_way_at
+    from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`
 /** Endpoints of a message whose deliveries are looked at in one call. */
 const endsAtOnce = 200
 
@@ -136,13 +105,13 @@ function acceptedDeliveries(messages: readonly ErasableMessage[]): DeliveryKey[]
 export function* deleteForms(sql: Sql, messages: readonly number[]): Work<void> {
   if (messages.length === 0) return
   const values = { messages, ...spanOfKeys(messages) }
-  yield* sql.all(deleteOf.variant, values)
-  yield* sql.all(deleteOf.fan_out, values)
+  yield* sql.run(deleteOf.variant, values)
+  yield* sql.run(deleteOf.fan_out, values)
 }
 
 /** Takes messages out of the index by their data subjects. */
 export function* unindex(sql: Sql, messages: readonly number[]): Work<void> {
-  if (messages.length > 0) yield* sql.all(deleteOf.subject, { messages, ...spanOfKeys(messages) })
+  if (messages.length > 0) yield* sql.run(deleteOf.subject, { messages, ...spanOfKeys(messages) })
 }
 
 /** The deliveries of messages that were tried at endpoints which they were not accepted for. */
@@ -168,7 +137,7 @@ export function* eraseAnswers(sql: Sql, deliveries: readonly DeliveryKey[]): Wor
   const messages = [...new Set(deliveries.map(({ message }) => message))]
   const endpoints = [...new Set(deliveries.map(({ endpoint }) => endpoint))]
   const values = { messages, endpoints, response: expungedResponse, ...spanOfKeys(messages) }
-  const attempts = (yield* sql.all(eraseAttempts, values)).length
+  const attempts = yield* sql.count(eraseAttempts, values)
   const dead = yield* sql.all(eraseDead, { deliveries, response: expungedResponse })
   const unfiled = yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { messages, endpoints }), 'answer')
   return { attempts, dead, unfiled }
@@ -213,8 +182,8 @@ export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessages' | 
         const messages = meant.map(({ message }) => message)
         if (messages.length === 0) return []
         const values = { messages, ...spanOfKeys(messages) }
-        yield* sql.all(dropBodies, { ...values, nothing: new Uint8Array() })
-        yield* sql.all(deleteOf.variant, values)
+        yield* sql.run(dropBodies, { ...values, nothing: new Uint8Array() })
+        yield* sql.run(deleteOf.variant, values)
         yield* sql.expunged(messages)
         return messages
       })
@@ -225,12 +194,12 @@ export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessages' | 
         const locked = yield* lockAll(sql, list)
         if (locked.length === 0) return
         const messages = locked.map(({ key }) => key)
-        yield* sql.all(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
+        yield* sql.run(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
         yield* deleteForms(sql, messages)
         yield* unindex(sql, messages)
         const deliveries = [...acceptedDeliveries(locked), ...(yield* strayDeliveries(sql, locked))]
         const places = yield* findPlaces(sql, deliveries, { areAccepted: true })
-        if (places.length > 0) yield* sql.all(deleteQueued, { places })
+        if (places.length > 0) yield* sql.run(deleteQueued, { places })
         // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
         yield* eraseAnswers(sql, deliveries)
         yield* sql.expunged(messages)

@@ -2,89 +2,59 @@ import { AppError } from '../../domain/app-error.ts'
 import { type EventType, isShownTo } from '../../domain/event-type.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import type { EventTypeSummary, EventTypes, NewEventType } from '../configuration.ts'
+import { among, forUpdate, greatest } from './dialect.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import {
+  beyond,
   columnsOf,
+  direction,
   inBothOrders,
   parameters,
+  replacements,
   type Shape,
+  snakeCase,
   statement,
   toPage,
   type Values,
   valuesOf,
 } from './statement.ts'
 
-const settable = {
-  description: 'description',
-  archived: 'archived',
-  deprecated: 'deprecated',
-  schemas: 'schemas',
-  featureFlags: 'feature_flags',
-  groupName: 'group_name',
-}
+const settable = snakeCase('description', 'archived', 'deprecated', 'schemas', 'featureFlags', 'groupName')
 const settableColumns = Object.values(settable)
 const insertInto = `(name, ${settableColumns.join(', ')}, created_at, updated_at)`
-const columns = columnsOf<EventType>({ name: 'name', ...settable, createdAt: 'created_at', updatedAt: 'updated_at' })
+const columns = columnsOf<EventType>({ ...snakeCase('name'), ...settable, ...snakeCase('createdAt', 'updatedAt') })
 const shape: Shape<EventType> = { json: ['schemas', 'featureFlags'], flags: ['archived', 'deprecated'] }
 
 const values = `values (:name, ${parameters(settableColumns)}, :now, :now)`
-const insertEventType = statement<EventType>(
-  'insert-event-type',
-  `insert into event_type ${insertInto} ${values} on conflict (name) do nothing returning ${columns}`,
-  shape,
-)
+const insertEventType = statement<EventType>('insert-event-type', shape)`
+  insert into event_type ${insertInto} ${values} on conflict (name) do nothing returning ${columns}`
 // A row that is left alone is not returned.
-const upsertEventType = statement<EventType>(
-  'upsert-event-type',
-  ({ greatest }) => `
-    insert into event_type as known ${insertInto} ${values}
-    on conflict (name) do update
-      set ${settableColumns.map((column) => `${column} = excluded.${column}`).join(', ')},
-          updated_at = ${greatest('excluded.updated_at', 'known.updated_at')}
-      where known.archived or not :only_archived
-    returning ${columns}`,
-  shape,
-)
-const selectEventType = statement<EventType>(
-  'event-type',
-  `select ${columns} from event_type where name = :name`,
-  shape,
-)
-const lockEventType = statement<EventType>(
-  'lock-event-type',
-  ({ forUpdate }) => `select ${columns} from event_type where name = :name ${forUpdate}`,
-  shape,
-)
-const deleteEventTypeRow = statement('delete-event-type', 'delete from event_type where name = :name returning name')
+const upsertEventType = statement<EventType>('upsert-event-type', shape)`
+  insert into event_type as known ${insertInto} ${values}
+  on conflict (name) do update
+    set ${replacements(settableColumns)},
+        updated_at = ${greatest('excluded.updated_at', 'known.updated_at')}
+    where known.archived or not :only_archived
+  returning ${columns}`
+const selectEventType = statement<EventType>('event-type', shape)`select ${columns} from event_type where name = :name`
+const lockEventType = statement<EventType>('lock-event-type', shape)`
+  select ${columns} from event_type where name = :name ${forUpdate}`
+const deleteEventTypeRow = statement('delete-event-type')`delete from event_type where name = :name returning name`
 // Ranges of the primary key; there are few event types, so that passing over archived ones costs nothing.
-const selectEventTypes = inBothOrders<EventType>(
-  'event-types',
-  (beyond, direction) => `
-    select ${columns} from event_type
-     where (cast(:after as text) is null or name ${beyond} :after) and (not archived or :archived_too)
-     order by name ${direction} limit :limit`,
-  shape,
-)
-const archiveOthers = statement(
-  'archive-event-types',
-  ({ among, greatest }) => `
-    update event_type set archived = true, updated_at = ${greatest(':now', 'updated_at')}
-     where not archived and not ${among('name', ':names', 'text')}`,
-)
-const selectAny = statement('any-event-type', 'select 1 from event_type limit 1')
-const selectAmong = statement<EventTypeSummary>(
-  'event-types-among',
-  ({ among }) => `
-    select name, archived, feature_flags as "featureFlags" from event_type where ${among('name', ':names', 'text')}`,
-  { json: ['featureFlags'], flags: ['archived'] },
-)
+const selectEventTypes = inBothOrders<EventType>('event-types', shape)`
+  select ${columns} from event_type
+   where (cast(:after as text) is null or name ${beyond} :after) and (not archived or :archived_too)
+   order by name ${direction} limit :limit`
+const archiveOthers = statement('archive-event-types')`
+  update event_type set archived = true, updated_at = ${greatest(':now', 'updated_at')}
+   where not archived and not ${among('name', ':names', 'text')}`
+const selectAny = statement('any-event-type')`select 1 from event_type limit 1`
+const selectAmong = statement<EventTypeSummary>('event-types-among', { json: ['featureFlags'], flags: ['archived'] })`
+  select name, archived, feature_flags as "featureFlags" from event_type where ${among('name', ':names', 'text')}`
 
 // The primary key in its order.
-const selectNames = statement<Omit<EventTypeSummary, 'archived'>>(
-  'event-type-names',
-  'select name, feature_flags as "featureFlags" from event_type where not archived order by name limit :limit',
-  { json: ['featureFlags'] },
-)
+const selectNames = statement<Omit<EventTypeSummary, 'archived'>>('event-type-names', { json: ['featureFlags'] })`
+  select name, feature_flags as "featureFlags" from event_type where not archived order by name limit :limit`
 
 /** The kinds of events that are known. */
 export function eventTypes(port: Port): Methods<EventTypes> {
@@ -117,10 +87,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
       })
     },
 
-    *deleteEventType(name) {
-      const row = yield* port.transaction((sql) => sql.first(deleteEventTypeRow, { name }))
-      return row !== undefined
-    },
+    deleteEventType: (name) => port.transaction((sql) => sql.any(deleteEventTypeRow, { name })),
 
     findEventType: (name) => port.first(selectEventType, { name }),
 
@@ -143,12 +110,12 @@ export function eventTypes(port: Port): Methods<EventTypes> {
         // In one order by every caller, so that no two imports deadlock.
         const ordered = inputs.toSorted((a, b) => (a.name < b.name ? -1 : 1))
         for (const input of ordered) yield* put(sql, input)
-        if (replaceAll) yield* sql.all(archiveOthers, { names: inputs.map((input) => input.name) })
+        if (replaceAll) yield* sql.run(archiveOthers, { names: inputs.map((input) => input.name) })
       })
     },
 
     *eventTypesAmong(names, always = false) {
-      if (!always && (yield* port.first(selectAny)) === undefined) return undefined
+      if (!always && !(yield* port.any(selectAny))) return undefined
       return yield* port.all(selectAmong, { names })
     },
 

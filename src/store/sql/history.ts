@@ -1,8 +1,9 @@
 import { hourMs, type Span, type StoredSums, Sums, serverScope } from '../../domain/history.ts'
 import { foldedWriter, type History, type HistoryRow } from '../history.ts'
 import { indexed } from './dead-letters.ts'
+import { among, deleteFound, deleteListed, json, lock, probe, rowsOf } from './dialect.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
-import { statement } from './statement.ts'
+import { fragment, statement } from './statement.ts'
 
 interface StoredRow extends HistoryRow {
   readonly writer: string
@@ -13,78 +14,54 @@ const timeFields = { scope: 'bigint', span: 'integer', at: 'bigint' } as const
 const keyFields = { ...timeFields, writer: 'text' } as const
 
 // A process may have counted for an endpoint that was deleted since: its rows are removed, and must not come back.
-const writeRows = statement(
-  'write-history',
-  ({ rowsOf, json }) => `
-    insert into history (${key}, sums)
-    select scope, span, at, :writer, ${json('sums')}
-      from ${rowsOf(':rows', 'listed', { ...timeFields, sums: 'text' })}
-     where scope = ${serverScope}
-        or (select 1 from endpoint where key = scope and deleted_at is null limit 1) = 1
-        or (select 1 from application where key = scope and deleted_at is null limit 1) = 1
-    on conflict (${key}) do update set sums = excluded.sums`,
-)
+const writeRows = statement('write-history')`
+  insert into history (${key}, sums)
+  select scope, span, at, :writer, ${json('sums')}
+    from ${rowsOf(':rows', 'listed', { ...timeFields, sums: 'text' })}
+   where scope = ${serverScope}
+      or (select 1 from endpoint where key = scope and deleted_at is null limit 1) = 1
+      or (select 1 from application where key = scope and deleted_at is null limit 1) = 1
+  on conflict (${key}) do update set sums = excluded.sums`
 // A range of the primary key.
-const selectRows = statement<Pick<StoredRow, 'at' | 'writer' | 'sums'>>(
-  'history',
-  `select at, writer, sums from history
-    where scope = :scope and span = :span and at < :until and (at, writer) > (:at, :writer)
-    order by at, writer limit :limit`,
-  { json: ['sums'] },
-)
+const selectRows = statement<Pick<StoredRow, 'at' | 'writer' | 'sums'>>('history', { json: ['sums'] })`
+  select at, writer, sums from history
+   where scope = :scope and span = :span and at < :until and (at, writer) > (:at, :writer)
+   order by at, writer limit :limit`
 // One range of the primary key for each scope.
 const selectOutcomes = statement<{ scope: number; at: number; delivered: number | null; failed: number | null }>(
   'history-outcomes',
-  ({ among }) => `
-    select scope, at, cast(sums ->> 'delivered' as bigint) as delivered, cast(sums ->> 'failed' as bigint) as failed
-      from history
-     where ${among('scope', ':scopes', 'bigint')} and span = ${hourMs} and at >= :from and at < :until`,
-)
+)`
+  select scope, at, cast(sums ->> 'delivered' as bigint) as delivered, cast(sums ->> 'failed' as bigint) as failed
+    from history
+   where ${among('scope', ':scopes')} and span = ${hourMs} and at >= :from and at < :until`
 
 // Leans on history_unfolded.
-const selectUnfolded = statement<StoredRow>(
-  'unfolded-history',
-  `select ${key}, sums from history
-    where writer <> '' and at < :now - cast(:age_ms as bigint) order by at, scope limit :limit`,
-  { json: ['sums'] },
-)
-const selectFolded = statement<StoredRow>(
-  'folded-history',
-  ({ rowsOf, probe }) => `
-    select history.scope, history.span, history.at, history.writer, history.sums
-      from ${rowsOf(':times', 'listed', timeFields)}
-      ${probe(
-        'history',
-        `history.scope = listed.scope and history.span = listed.span and history.at = listed.at
-         and history.writer = ''`,
-      )}`,
-  { json: ['sums'] },
-)
-const lockFolding = statement('lock-history', ({ lock }) => lock('history'))
-const deleteRows = statement('delete-history', ({ deleteListed }) =>
-  deleteListed(
-    'history',
-    ':rows',
-    keyFields,
-    `history.scope = listed.scope and history.span = listed.span and history.at = listed.at
-     and history.writer = listed.writer`,
-  ),
-)
+const selectUnfolded = statement<StoredRow>('unfolded-history', { json: ['sums'] })`
+  select ${key}, sums from history
+   where writer <> '' and at < :now - cast(:age_ms as bigint) order by at, scope limit :limit`
+const selectFolded = statement<StoredRow>('folded-history', { json: ['sums'] })`
+  select history.scope, history.span, history.at, history.writer, history.sums
+    from ${rowsOf(':times', 'listed', timeFields)}
+    ${probe(
+      'history',
+      `history.scope = listed.scope and history.span = listed.span and history.at = listed.at
+       and history.writer = ''`,
+    )}`
+const lockFolding = statement('lock-history')`${lock('history')}`
+const deleteRows = statement('delete-history')`${deleteListed('history', ':rows', keyFields)}`
 // Leans on history_at.
-const deleteOldRows = statement('delete-old-history', (dialect) => {
-  const [span, at] = [indexed(dialect, 'span'), indexed(dialect, 'at')]
-  const old = `where ${span} = :span and ${at} < :now - cast(:age_ms as bigint) order by ${at} limit :limit`
-  return dialect.deleteFound('history', key, old)
-})
-const deleteRowsOf = statement('delete-history-of', ({ deleteFound }) =>
-  deleteFound('history', key, 'where scope = :scope order by span, at, writer limit :limit'),
-)
+const oldRows = fragment`
+  where ${indexed('span')} = :span and ${indexed('at')} < :now - cast(:age_ms as bigint)
+  order by ${indexed('at')} limit :limit`
+const deleteOldRows = statement('delete-old-history')`${deleteFound('history', key, oldRows)}`
+const deleteRowsOf = statement('delete-history-of')`
+  ${deleteFound('history', key, 'where scope = :scope order by span, at, writer limit :limit')}`
 
 /** Sums of what happened. */
 export function history(port: Port): Methods<History> {
   return {
     *writeHistory(writer, rows) {
-      if (rows.length > 0) yield* port.relaxed.all(writeRows, { writer, rows: rows.map(toListed) })
+      if (rows.length > 0) yield* port.relaxed.run(writeRows, { writer, rows: rows.map(toListed) })
     },
 
     *readHistory({ from, ...range }, after, limit) {
@@ -105,10 +82,10 @@ export function history(port: Port): Methods<History> {
 
     *foldHistory(ageMs, limit) {
       // Usually nothing is to be folded, and then no lock is needed.
-      if ((yield* port.relaxed.first(selectUnfolded, { age_ms: ageMs, limit: 1 })) === undefined) return false
+      if (!(yield* port.relaxed.any(selectUnfolded, { age_ms: ageMs, limit: 1 }))) return false
       return yield* port.relaxed.transaction(function* (sql) {
         // Two processes that both lead for a moment would otherwise both make the first merged row of a time.
-        yield* sql.all(lockFolding)
+        yield* sql.run(lockFolding)
         const rows = yield* sql.all(selectUnfolded, { age_ms: ageMs, limit })
         const times = new Map<string, { readonly time: Time; readonly sums: Sums }>()
         for (const row of rows) addUp(times, row)
@@ -116,21 +93,19 @@ export function history(port: Port): Methods<History> {
           addUp(times, row)
         }
         const folded = [...times.values()].map(({ time, sums }) => toListed({ ...time, sums: sums.toJSON() }))
-        yield* sql.all(writeRows, { writer: foldedWriter, rows: folded })
-        yield* sql.all(deleteRows, { rows: rows.map(({ writer, ...row }) => ({ ...timeOf(row), writer })) })
+        yield* sql.run(writeRows, { writer: foldedWriter, rows: folded })
+        yield* sql.run(deleteRows, { rows: rows.map(({ writer, ...row }) => ({ ...timeOf(row), writer })) })
         return rows.length === limit
       })
     },
 
-    *dropHistory(span, ageMs, limit) {
-      return (yield* port.relaxed.all(deleteOldRows, { span, age_ms: ageMs, limit })).length
-    },
+    dropHistory: (span, ageMs, limit) => port.relaxed.count(deleteOldRows, { span, age_ms: ageMs, limit }),
   }
 }
 
 /** Removes up to `limit` rows of a deleted application or endpoint; answers how many. */
 export function* removeHistory(sql: Sql, scope: number, limit: number): Work<number> {
-  return (yield* sql.all(deleteRowsOf, { scope, limit })).length
+  return yield* sql.count(deleteRowsOf, { scope, limit })
 }
 
 interface Time {

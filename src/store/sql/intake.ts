@@ -12,6 +12,7 @@ import {
   type WaitingCount,
 } from '../publishing.ts'
 import { applications, noRegions, openRegions } from './applications.ts'
+import { rowsOf } from './dialect.ts'
 import { type SubscriptionRow, toSubscription } from './endpoint-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { listStart, type Shape, statement } from './statement.ts'
@@ -32,46 +33,42 @@ interface VersionRow {
 type Row = VersionRow | (Omit<VersionRow, 'key'> & SubscriptionRow)
 
 // One statement, so that the version belongs to the endpoints. Leans on endpoint_app.
-const selectSubscriptions = statement<Row>(
-  'subscriptions',
-  `select a.version, a.dedupe_s, coalesce(a.settings, '{}') ->> 'eraseDelivered' as erase_delivered,
-          coalesce(a.settings, '{}') ->> 'payloadRetentionSeconds' as payload_s,
-          coalesce(a.settings, '{}') ->> 'subjectPointers' as subject_pointers,
-          (select secret from subject_key where app = a.key) as subject_secret,
-          e.key, e.id, e.uid, e.event_types, e.channels, e.disabled, e.flow,
-          case when e.flow is not null then e.secrets end as secrets
-     from application as a left join endpoint as e on e.app = a.key and e.deleted_at is null
-    where a.key = :app and a.deleted_at is null
-    order by e.key`,
-  { json: ['event_types', 'channels', 'flow'], flags: ['disabled'], sealed: ['secrets'] } as unknown as Shape<Row>,
-)
-const selectRegions = statement<{ name: string; secret: string }>(
-  'regions-of',
-  'select name, secret from region where app = :app',
-)
+const selectSubscriptions = statement<Row>('subscriptions', {
+  json: ['event_types', 'channels', 'flow'],
+  flags: ['disabled'],
+  sealed: ['secrets'],
+} as unknown as Shape<Row>)`
+  select a.version, a.dedupe_s, coalesce(a.settings, '{}') ->> 'eraseDelivered' as erase_delivered,
+         coalesce(a.settings, '{}') ->> 'payloadRetentionSeconds' as payload_s,
+         coalesce(a.settings, '{}') ->> 'subjectPointers' as subject_pointers,
+         (select secret from subject_key where app = a.key) as subject_secret,
+         e.key, e.id, e.uid, e.event_types, e.channels, e.disabled, e.flow,
+         case when e.flow is not null then e.secrets end as secrets
+    from application as a left join endpoint as e on e.app = a.key and e.deleted_at is null
+   where a.key = :app and a.deleted_at is null
+   order by e.key`
+const selectRegions = statement<{ name: string; secret: string }>('regions-of')`
+  select name, secret from region where app = :app`
 
 // Both are ranges of pending's primary key, read in its order. Without a lane, the endpoint was deleted.
 const place = 'endpoint, class, due_at, message'
 const cursor = 'endpoint, class, due_at as "dueAt", message'
 const behind = `from pending where (${place}) > (:endpoint, :class, :due_at, :message)`
-const selectLast = statement<QueueCursor>(
-  'last-waiting',
-  `select ${cursor} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`,
-)
-const countPage = statement<Omit<WaitingCount, 'app'> & { readonly app: number | null }>(
-  'count-waiting',
-  `select endpoint, class, count(*) as count, sum(case when due <= :now - :late_ms then 1 else 0 end) as late,
-          :now - min(due) as "dueAgoMs",
-          (select app from lane where lane.endpoint = page.endpoint limit 1) as app,
-          (select stopped from lane where lane.endpoint = page.endpoint limit 1) as stopped
-     from (
-       select endpoint, class, case when held_until > due_at then held_until else due_at end as due
-         ${behind} and (${place}) <= (:to_endpoint, :to_class, :to_due_at, :to_message)
-        order by ${place} limit :limit
-     ) as page
-    group by endpoint, class order by endpoint, class`,
-  { flags: ['stopped'] },
-)
+const selectLast = statement<QueueCursor>('last-waiting')`
+  select ${cursor} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`
+const countPage = statement<Omit<WaitingCount, 'app'> & { readonly app: number | null }>('count-waiting', {
+  flags: ['stopped'],
+})`
+  select endpoint, class, count(*) as count, sum(case when due <= :now - :late_ms then 1 else 0 end) as late,
+         :now - min(due) as "dueAgoMs",
+         (select app from lane where lane.endpoint = page.endpoint limit 1) as app,
+         (select stopped from lane where lane.endpoint = page.endpoint limit 1) as stopped
+    from (
+      select endpoint, class, case when held_until > due_at then held_until else due_at end as due
+        ${behind} and (${place}) <= (:to_endpoint, :to_class, :to_due_at, :to_message)
+       order by ${place} limit :limit
+    ) as page
+   group by endpoint, class order by endpoint, class`
 
 /** The place in front of all rows; with another endpoint, in front of its queue. */
 const start: QueueCursor = { endpoint: -1, class: 0, dueAt: 0, message: 0 }
@@ -79,42 +76,31 @@ const most = Number.MAX_SAFE_INTEGER
 const end = { endpoint: most, class: 2, dueAt: most, message: most }
 
 // A range of endpoint_app, and one of the primary key. The management application has the key 0 and is left out.
-const selectOfApp = statement<{ endpoint: number; app: number }>(
-  'endpoint-keys',
-  `select key as endpoint, app from endpoint where app = :app and key > :after and deleted_at is null
-    order by key limit :limit`,
-)
-const selectOfAll = statement<{ endpoint: number; app: number }>(
-  'all-endpoint-keys',
-  `select key as endpoint, app from endpoint where key > :after and app > 0 and deleted_at is null
-    order by key limit :limit`,
-)
+const selectOfApp = statement<{ endpoint: number; app: number }>('endpoint-keys')`
+  select key as endpoint, app from endpoint where app = :app and key > :after and deleted_at is null
+   order by key limit :limit`
+const selectOfAll = statement<{ endpoint: number; app: number }>('all-endpoint-keys')`
+  select key as endpoint, app from endpoint where key > :after and app > 0 and deleted_at is null
+   order by key limit :limit`
 
 // Each is a range of pending's primary key, read no further than the limit.
 const front = (column: string) => `
   select ${column} from pending where pending.endpoint = asked.endpoint
    order by class, due_at, message limit cast(:limit as bigint)`
-const countFronts = statement<{ endpoint: number; count: number; oldest: EpochMs | null }>(
-  'count-fronts',
-  ({ rowsOf }) => `
-    select endpoint, (select count(*) from (${front('1 as one')}) as counted) as count,
-           (select min(since) from (${front('since')}) as counted) as oldest
-      from ${rowsOf(':queues', 'asked', { endpoint: 'bigint' })}`,
-)
+const countFronts = statement<{ endpoint: number; count: number; oldest: EpochMs | null }>('count-fronts')`
+  select endpoint, (select count(*) from (${front('1 as one')}) as counted) as count,
+         (select min(since) from (${front('since')}) as counted) as oldest
+    from ${rowsOf(':queues', 'asked', { endpoint: 'bigint' })}`
 
 const rowPlace = 'class, due_at, message'
 const behindRow = `from pending where endpoint = :endpoint and (${rowPlace}) > (:class, :due_at, :message)`
-const selectEnd = statement<RowPlace>(
-  'end-of-part',
-  `select class, due_at as "dueAt", message ${behindRow} order by ${rowPlace} limit 1 offset cast(:limit as bigint) - 1`,
-)
-const countPart = statement<{ class: Class; count: number; oldest: EpochMs }>(
-  'count-part',
-  `select class, count(*) as count, min(since) as oldest from (
-     select class, since ${behindRow} and (${rowPlace}) <= (:to_class, :to_due_at, :to_message)
-      order by ${rowPlace} limit :limit) as part
-    group by class`,
-)
+const selectEnd = statement<RowPlace>('end-of-part')`
+  select class, due_at as "dueAt", message ${behindRow} order by ${rowPlace} limit 1 offset cast(:limit as bigint) - 1`
+const countPart = statement<{ class: Class; count: number; oldest: EpochMs }>('count-part')`
+  select class, count(*) as count, min(since) as oldest from (
+    select class, since ${behindRow} and (${rowPlace}) <= (:to_class, :to_due_at, :to_message)
+     order by ${rowPlace} limit :limit) as part
+   group by class`
 
 /** The reads that a publish and its limits need, and counts of the queues of endpoints. */
 export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 'surveyWaiting'> & WaitingQueues> {

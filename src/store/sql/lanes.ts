@@ -13,56 +13,42 @@ import {
   type StoredAnswer,
 } from '../lanes.ts'
 import type { Store } from '../store.ts'
+import { among, greatest, has, rowsOf } from './dialect.ts'
 import { type PendingColumns, pendingColumns, sqlRetryInMs, toPendingRow, toRetryInMs } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
-import { type Dialect, statement } from './statement.ts'
+import { fragment, statement } from './statement.ts'
 
-const saveSnapshots = statement(
-  'save-snapshots',
-  ({ among, rowsOf }) => `
-    update lane set snapshot_at = :now, snapshot = (
-             select answer.snapshot from ${rowsOf(':answers', 'answer', { endpoint: 'bigint', snapshot: 'text' })}
-              where answer.endpoint = lane.endpoint limit 1)
-     where ${among('endpoint', ':endpoints', 'bigint')} and owner = :worker`,
-)
-const selectSnapshots = statement<StoredAnswer>(
-  'lane-snapshots',
-  ({ among }) => `
-    select endpoint, owner, snapshot, snapshot_at as "snapshotAt" from lane
-     where ${among('endpoint', ':endpoints', 'bigint')} order by endpoint`,
-)
+const saveSnapshots = statement('save-snapshots')`
+  update lane set snapshot_at = :now, snapshot = (
+           select answer.snapshot from ${rowsOf(':answers', 'answer', { endpoint: 'bigint', snapshot: 'text' })}
+            where answer.endpoint = lane.endpoint limit 1)
+   where ${among('endpoint', ':endpoints')} and owner = :worker`
+const selectSnapshots = statement<StoredAnswer>('lane-snapshots')`
+  select endpoint, owner, snapshot, snapshot_at as "snapshotAt" from lane
+   where ${among('endpoint', ':endpoints')} order by endpoint`
 const alive = 'select count(*) from worker where ended_at is null and lease_until >= :now'
-const healthAge = ({ greatest }: Dialect) =>
-  `case when health is null then 0 else ${greatest('0', ':now - health_at')} end as "healthAgeMs"`
+const healthAge = fragment`case when health is null then 0 else ${greatest(0, ':now - health_at')} end as "healthAgeMs"`
 /** The fields of a `LaneState` but for its endpoint and owner. `workersServing` counts those that serve the lane's region. */
-const stateColumns = (dialect: Dialect) => `
+const stateColumns = fragment`
   :now as now, lane.due_at as "dueAt", lane.hold_until as "holdUntil", lane.not_before as "notBefore",
-  lane.health, ${healthAge(dialect)}, lane.region, (${alive}) as "workersAlive",
-  (${alive} and (regions is null or ${dialect.has('regions', 'lane.region')})) as "workersServing",
+  lane.health, ${healthAge}, lane.region, (${alive}) as "workersAlive",
+  (${alive} and (regions is null or ${has('regions', 'lane.region')})) as "workersServing",
   coalesce((select settings from application where key = lane.app limit 1), '{}') as "appSettings"`
-const selectStates = statement<LaneState>(
-  'lane-states',
-  (dialect) => `
-    select endpoint, owner, ${stateColumns(dialect)} from lane where ${dialect.among('endpoint', ':endpoints', 'bigint')}`,
-  { json: ['appSettings'] },
-)
+const selectStates = statement<LaneState>('lane-states', { json: ['appSettings'] })`
+  select endpoint, owner, ${stateColumns} from lane where ${among('endpoint', ':endpoints')}`
 
 // A range of lane's primary key. Most lanes have no health of their own, and count together; the others are named.
-const countLanes = statement<LaneGroup & { readonly last: number }>(
-  'count-lanes',
-  (dialect) => `
-    select owned, stopped, due, region, health, ${healthAge(dialect)}, named as endpoint, count(*) as count,
-           max(page.endpoint) as last
-      from (
-        select endpoint, owner is not null as owned, stopped, region, health,
-               case when health is not null then endpoint end as named,
-               case when health is null then 0 else health_at end as health_at,
-               case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
-          from lane where endpoint > :after order by endpoint limit :limit
-      ) as page
-     group by owned, stopped, due, region, health, health_at, named`,
-  { flags: ['owned', 'stopped'] },
-)
+const countLanes = statement<LaneGroup & { readonly last: number }>('count-lanes', { flags: ['owned', 'stopped'] })`
+  select owned, stopped, due, region, health, ${healthAge}, named as endpoint, count(*) as count,
+         max(page.endpoint) as last
+    from (
+      select endpoint, owner is not null as owned, stopped, region, health,
+             case when health is not null then endpoint end as named,
+             case when health is null then 0 else health_at end as health_at,
+             case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
+        from lane where endpoint > :after order by endpoint limit :limit
+    ) as page
+   group by owned, stopped, due, region, health, health_at, named`
 
 type LaneRow = Omit<LaneFacts, 'owner' | 'waiting' | 'oldestSince'> & {
   readonly owner: number | null
@@ -70,37 +56,29 @@ type LaneRow = Omit<LaneFacts, 'owner' | 'waiting' | 'oldestSince'> & {
   readonly leaseUntil: EpochMs | null
 }
 
-const selectLane = statement<LaneRow>(
-  'lane',
-  (dialect) => `
-   select lane.owner, lane.stopped, lane.bucket_full_at as "bucketFullAt", worker.description,
-          worker.lease_until as "leaseUntil",
-          (select due_at from pending where endpoint = :endpoint and class = ${timed} order by due_at limit 1)
-            as "nextTimedAt",
-          coalesce((select attempts from pending where endpoint = :endpoint and class = ${timed}
-                     order by due_at, message limit 1), 0) as "nextTimedAttempts",
-          ${stateColumns(dialect)}
-     from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
-     left join worker on worker.id = lane.owner
-    where lane.endpoint = :endpoint`,
-  { flags: ['stopped'], json: ['appSettings'] },
-)
+const selectLane = statement<LaneRow>('lane', { flags: ['stopped'], json: ['appSettings'] })`
+  select lane.owner, lane.stopped, lane.bucket_full_at as "bucketFullAt", worker.description,
+         worker.lease_until as "leaseUntil",
+         (select due_at from pending where endpoint = :endpoint and class = ${timed} order by due_at limit 1)
+           as "nextTimedAt",
+         coalesce((select attempts from pending where endpoint = :endpoint and class = ${timed}
+                    order by due_at, message limit 1), 0) as "nextTimedAttempts",
+         ${stateColumns}
+    from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
+    left join worker on worker.id = lane.owner
+   where lane.endpoint = :endpoint`
 const countOf = (itsClass: Class) => `
   select ${itsClass} as class, count(*) as count, min(since) as oldest from (
     select since from pending where endpoint = :endpoint and class = ${itsClass} limit ${countLimit}) as class_${itsClass}`
-const countClasses = statement<{ count: number; oldest: EpochMs | null }>(
-  'count-classes',
-  `${classes.map(countOf).join(' union all ')} order by class`,
-)
+const countClasses = statement<{ count: number; oldest: EpochMs | null }>('count-classes')`
+  ${classes.map(countOf).join(' union all ')} order by class`
 
 const retryInMs = `${sqlRetryInMs('held_until', ':now')} as "retryInMs"`
 /** A row whose `retryInMs` is as stored: see `toRetryInMs`. */
 type Stored<Row> = Omit<Row, 'retryInMs'> & { readonly retryInMs: number | null }
 const place = 'endpoint = :endpoint and class = :class and due_at = :due_at and message = :message'
-const selectRow = statement<Stored<RowStatus>>(
-  'pending-row',
-  `select ${retryInMs}, order_key as "orderKey", since, expires_at as "expiresAt" from pending where ${place}`,
-)
+const selectRow = statement<Stored<RowStatus>>('pending-row')`
+  select ${retryInMs}, order_key as "orderKey", since, expires_at as "expiresAt" from pending where ${place}`
 // Ranges of pending's primary key, read in its order. A timed row that is not due is not at the front.
 const firstOf = (itsClass: Class) => `
   select * from (
@@ -111,49 +89,39 @@ const firstOf = (itsClass: Class) => `
        order by due_at, message limit ${countLimit}) as line
      where cast(:order_key as bigint) is null or order_key = :order_key
      order by due_at, message limit 1) as ${itsClass === timed ? 'timed' : 'fresh'}_front`
-const selectFront = statement<Stored<FrontRow>>(
-  'front-of-lane',
-  `select message, attempts, ${retryInMs}, (select id from message where key = fronts.message limit 1) as id
-     from (${firstOf(fresh)} union all ${firstOf(timed)}) as fronts
-    order by due_at, message limit 1`,
-)
+const selectFront = statement<Stored<FrontRow>>('front-of-lane')`
+  select message, attempts, ${retryInMs}, (select id from message where key = fronts.message limit 1) as id
+    from (${firstOf(fresh)} union all ${firstOf(timed)}) as fronts
+   order by due_at, message limit 1`
 
 const columns = 'class, due_at, message, held_until, :now as now'
-const selectHead = statement<HeadRow>(
-  'head-of-lane',
-  `select * from (
-     select * from (
-       select ${columns} from pending where endpoint = :endpoint and class = ${fresh} order by due_at, message limit 1
-     ) as fresh_head
-     union all
-     select * from (
-       select ${columns} from pending where endpoint = :endpoint and class = ${timed} and due_at <= :now
-        order by due_at, message limit 1
-     ) as timed_head
-   ) as fronts order by due_at, message limit 1`,
-)
+const selectHead = statement<HeadRow>('head-of-lane')`
+  select * from (
+    select * from (
+      select ${columns} from pending where endpoint = :endpoint and class = ${fresh} order by due_at, message limit 1
+    ) as fresh_head
+    union all
+    select * from (
+      select ${columns} from pending where endpoint = :endpoint and class = ${timed} and due_at <= :now
+       order by due_at, message limit 1
+    ) as timed_head
+  ) as fronts order by due_at, message limit 1`
 // A named delivery is sought among all of its endpoint's: an operator can wait.
-const selectNamed = statement<HeadRow>(
-  'named-in-lane',
-  `select ${columns} from pending
-    where endpoint = :endpoint and class in (${fresh}, ${timed}) and message = :message limit 1`,
-)
-const retryRow = statement(
-  'retry-head',
-  `update pending set held_until = null, prior_attempts = prior_attempts + attempts, attempts = 0, since = :at
-    where ${place} and held_until > :at
-   returning message`,
-)
-const skipRow = statement('skip-head', `update pending set held_until = ${skipMark} where ${place} returning message`)
+const selectNamed = statement<HeadRow>('named-in-lane')`
+  select ${columns} from pending
+   where endpoint = :endpoint and class in (${fresh}, ${timed}) and message = :message limit 1`
+const retryRow = statement('retry-head')`
+  update pending set held_until = null, prior_attempts = prior_attempts + attempts, attempts = 0, since = :at
+   where ${place} and held_until > :at
+  returning message`
+const skipRow = statement('skip-head')`update pending set held_until = ${skipMark} where ${place} returning message`
 // Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded.
-const selectExpired = statement<ExpiredRow>(
-  'find-expired',
-  `select endpoint, class, expires_at as "expiresAt", ${pendingColumns('pending', ':now')},
-          (select app from lane where lane.endpoint = pending.endpoint and owner is null limit 1) as app
-     from pending where expires_at >= :from and expires_at <= :now order by expires_at limit :limit`,
-)
+const selectExpired = statement<ExpiredRow>('find-expired')`
+  select endpoint, class, expires_at as "expiresAt", ${pendingColumns('pending', ':now')},
+         (select app from lane where lane.endpoint = pending.endpoint and owner is null limit 1) as app
+    from pending where expires_at >= :from and expires_at <= :now order by expires_at limit :limit`
 // Below zero, not_before tells an owner that is releasing the lane that its rest is outdated.
-const endRest = statement('end-rest-of-head', 'update lane set not_before = -1 where endpoint = :endpoint')
+const endRest = statement('end-rest-of-head')`update lane set not_before = -1 where endpoint = :endpoint`
 
 interface ExpiredRow extends PendingColumns {
   readonly endpoint: number
@@ -257,7 +225,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Store, 'findLane' | 
           : sql.first(retryRow, { ...where, at: row.now })
         // The delivery has ended meanwhile.
         if (changed === undefined) return { state: 'none' }
-        yield* sql.all(endRest, { endpoint })
+        yield* sql.run(endRest, { endpoint })
         yield* sql.settingsChanged([endpoint])
         yield* sql.wakeLane(endpoint)
         return { state: 'stored', message: row.message }

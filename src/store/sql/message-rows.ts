@@ -9,74 +9,38 @@ import type {
   MessageSummary,
 } from '../../domain/delivery.ts'
 import { blockedUntil, type PendingRow, skipMark, skipped } from '../delivering.ts'
-import { columnsOf, type Shape, type Statement, statement } from './statement.ts'
+import type { RecentlyTried } from '../messages.ts'
+import { among } from './dialect.ts'
+import { columnsOf, type Shape, type Statement, snakeCase, statement } from './statement.ts'
 
 const summaryFields = {
-  key: 'key',
-  id: 'id',
-  app: 'app',
-  eventType: 'event_type',
-  eventId: 'event_id',
-  channels: 'channels',
-  contentType: 'content_type',
-  tags: 'tags',
-  deliverAt: 'deliver_at',
-  expiresAt: 'expires_at',
-  orderingKey: 'ordering_key',
+  ...snakeCase('key', 'id', 'app', 'eventType', 'eventId', 'channels', 'contentType', 'tags', 'deliverAt', 'expiresAt'),
+  ...snakeCase('orderingKey', 'eraseReason'),
   expunged: 'expunged_at is not null',
-  eraseReason: 'erase_reason',
 }
 
 /** All of a message but its plan. */
-export const messageColumns = columnsOf<Message>({
-  ...summaryFields,
-  body: 'body',
-  endpoints: 'endpoints',
-  headers: 'headers',
-})
+export const messageColumns = columnsOf<Message>({ ...summaryFields, ...snakeCase('body', 'endpoints', 'headers') })
 export const messageShape: Shape<Message> = { json: ['channels', 'endpoints', 'tags', 'headers'], flags: ['expunged'] }
 
 /** Neither database reads a body to tell its length. */
 export const summaryColumns = columnsOf<MessageSummary>({ ...summaryFields, bytes: 'length(body)' })
 export const summaryShape: Shape<MessageSummary> = { json: ['channels', 'tags'], flags: ['expunged'] }
 
-const attemptFields = {
-  id: 'id',
-  message: 'message',
-  endpoint: 'endpoint',
-  n: 'n',
-  at: 'at',
-  durationMs: 'duration_ms',
-  status: 'status',
-  code: 'code',
-  error: 'error',
-  nextAt: 'next_at',
-  trigger: 'trigger',
-  timings: 'timings',
-}
-export const attemptColumns = columnsOf<Attempt>({
-  ...attemptFields,
-  response: 'response',
-  responseHeaders: 'response_headers',
-})
+const triedFields = snakeCase('id', 'message', 'endpoint', 'n', 'at', 'durationMs', 'status', 'code', 'error', 'nextAt')
+export const triedColumns = columnsOf<RecentlyTried>(triedFields)
+const attemptFields = { ...triedFields, ...snakeCase('trigger', 'timings') }
+export const attemptColumns = columnsOf<Attempt>({ ...attemptFields, ...snakeCase('response', 'responseHeaders') })
 export const attemptShape: Shape<Attempt> = { json: ['responseHeaders'] }
 /** The size of an answer with its headers. */
 export const answerBytes = 'coalesce(length(response), 0) + coalesce(length(cast(response_headers as text)), 0)'
-export const attemptSummaryColumns = columnsOf<AttemptSummary>({
-  ...attemptFields,
-  bytes: answerBytes,
-})
+export const attemptSummaryColumns = columnsOf<AttemptSummary>({ ...attemptFields, bytes: answerBytes })
 
 const deadFields = {
   app: 'dead.app',
   endpoint: 'dead.endpoint',
   message: 'dead.message',
-  reason: 'reason',
-  attempts: 'attempts',
-  diedAt: 'died_at',
-  status: 'status',
-  code: 'code',
-  error: 'error',
+  ...snakeCase('reason', 'attempts', 'diedAt', 'status', 'code', 'error'),
 }
 export const deadColumns = columnsOf<DeadLetter>({ ...deadFields, response: 'response' })
 export const deadSummaryColumns = columnsOf<DeadLetterSummary>({
@@ -99,10 +63,8 @@ export const messageTables = ['attempt', 'variant', 'coalesced', 'subject', 'pay
 export const deleteOf = Object.fromEntries(
   ([...messageTables, 'fan_out'] as const).map((table) => [
     table,
-    statement(
-      `delete-${table}-of`,
-      ({ among }) => `delete from ${table} where ${among('message', ':messages', 'bigint')} and ${inSpan('message')}`,
-    ),
+    statement(`delete-${table}-of`)`
+      delete from ${table} where ${among('message', ':messages')} and ${inSpan('message')}`,
   ]),
 ) as Readonly<Record<(typeof messageTables)[number] | 'fan_out', Statement>>
 

@@ -11,6 +11,7 @@ import {
   type RecentlyTried,
 } from '../messages.ts'
 import { eraseUnfiled } from './dead-filing.ts'
+import { among, forUpdate, has, lengthOf, probe, rowsOf } from './dialect.ts'
 import {
   answerBytes,
   attemptColumns,
@@ -23,172 +24,121 @@ import {
   spanOfKeys,
   summaryColumns,
   summaryShape,
+  triedColumns,
 } from './message-rows.ts'
 import type { Methods, Port } from './port.ts'
 import { deliveryFields, keysOf } from './queues.ts'
-import { inBothOrders, listStart, statement } from './statement.ts'
+import { beyond, direction, either, fragment, inBothOrders, listStart, statement } from './statement.ts'
 
-const selectMessage = statement<Message>(
-  'message',
-  `select ${messageColumns} from message where key = :key`,
-  messageShape,
-)
-const selectByEventId = statement<Message>(
-  'message-by-event-id',
-  `select ${messageColumns} from message
-    where key = (select message from event_id where app = :app and event_id = :event_id)`,
-  messageShape,
-)
+const selectMessage = statement<Message>('message', messageShape)`
+  select ${messageColumns} from message where key = :key`
+const selectByEventId = statement<Message>('message-by-event-id', messageShape)`
+  select ${messageColumns} from message
+   where key = (select message from event_id where app = :app and event_id = :event_id)`
 // Ranges of message_app. On Postgres, days outside of the range are left out when the statement starts.
 const range = 'app = :app and key >= :from and key < :until'
-const selectMessages = inBothOrders<MessageSummary>(
-  'messages',
-  (beyond, direction) => `
-    select ${summaryColumns} from message where ${range} and key ${beyond} :after order by key ${direction} limit :limit`,
-  summaryShape,
-)
-const selectSummaries = statement<MessageSummary>(
-  'message-summaries',
-  ({ among }) => `
-    select ${summaryColumns} from message where ${among('key', ':keys', 'bigint')} and ${inSpan('key')}`,
-  summaryShape,
-)
-const selectDestinations = statement<{ key: number; endpoints: number[] }>(
-  'message-destinations',
-  ({ among, lengthOf }) => `
-    select key, endpoints from message
-     where ${among('key', ':keys', 'bigint')} and ${inSpan('key')}
-       and ${lengthOf('endpoints')} <= cast(:most as bigint)`,
-  { json: ['endpoints'] },
-)
-const selectAccepted = statement<{ key: number }>(
-  'accepted-for',
-  ({ among, has }) => `
-    select key from message
-     where ${among('key', ':keys', 'bigint')} and ${inSpan('key')}
-       and (${has('endpoints', ':endpoint')} or cast(plan as text) like '%"direct"%')
-     order by key`,
-)
-const countEndpoints = statement<DestinationCount>(
-  'count-destinations',
-  ({ lengthOf }) => `
-    select count(*) as messages, cast(coalesce(sum(${lengthOf('endpoints')}), 0) as bigint) as destinations,
-           max(key) as last
-      from (select key, endpoints from message where ${range} and key > :after order by key limit :limit) as part`,
-)
+const selectMessages = inBothOrders<MessageSummary>('messages', summaryShape)`
+  select ${summaryColumns} from message where ${range} and key ${beyond} :after order by key ${direction} limit :limit`
+const selectSummaries = statement<MessageSummary>('message-summaries', summaryShape)`
+  select ${summaryColumns} from message where ${among('key', ':keys')} and ${inSpan('key')}`
+const selectDestinations = statement<{ key: number; endpoints: number[] }>('message-destinations', {
+  json: ['endpoints'],
+})`
+  select key, endpoints from message
+   where ${among('key', ':keys')} and ${inSpan('key')}
+     and ${lengthOf('endpoints')} <= cast(:most as bigint)`
+const selectAccepted = statement<{ key: number }>('accepted-for')`
+  select key from message
+   where ${among('key', ':keys')} and ${inSpan('key')}
+     and (${has('endpoints', ':endpoint')} or cast(plan as text) like '%"direct"%')
+   order by key`
+const countEndpoints = statement<DestinationCount>('count-destinations')`
+  select count(*) as messages, cast(coalesce(sum(${lengthOf('endpoints')}), 0) as bigint) as destinations,
+         max(key) as last
+    from (select key, endpoints from message where ${range} and key > :after order by key limit :limit) as part`
 // In the order of message_app, which keeps the planner to it.
-export const countMessages = statement<{ count: number }>(
-  'count-messages',
-  `select count(*) as count from (select 1 from message where ${range} order by key limit :limit) as listed`,
-)
-const selectAnyMessage = statement<{ key: number }>('any-message', 'select key from message limit 1')
-const selectCounts = statement<Counts>(
-  'counts',
-  `select (select count(*) from pending) as pending, (select count(*) from dead) as dead,
-          (select count(*) from message) as messages, (select count(*) from attempt) as attempts`,
-)
+export const countMessages = statement<{ count: number }>('count-messages')`
+  select count(*) as count from (select 1 from message where ${range} order by key limit :limit) as listed`
+const selectAnyMessage = statement<{ key: number }>('any-message')`select key from message limit 1`
+const selectCounts = statement<Counts>('counts')`
+  select (select count(*) from pending) as pending, (select count(*) from dead) as dead,
+         (select count(*) from message) as messages, (select count(*) from attempt) as attempts`
 
 // Ranges of attempt_endpoint. Only rows of one instant are sorted.
-const selectAttempts = inBothOrders<ListedAttempt>(
-  'attempts-of-endpoint',
-  (beyond, direction) => `
-    select ${attemptSummaryColumns}, not exists (
-             select 1 from attempt as later
-              where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
-           ) as "isLatest"
-      from attempt
-     where endpoint = :endpoint and at >= :from and at < :until and at ${beyond}= :at
-       and (at, message, n) ${beyond} (:at, :message, :n)
-     order by at ${direction}, message ${direction}, n ${direction} limit :limit`,
-  { flags: ['isLatest'] },
-)
+const selectAttempts = inBothOrders<ListedAttempt>('attempts-of-endpoint', { flags: ['isLatest'] })`
+  select ${attemptSummaryColumns}, not exists (
+           select 1 from attempt as later
+            where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
+         ) as "isLatest"
+    from attempt
+   where endpoint = :endpoint and at >= :from and at < :until and at ${beyond}= :at
+     and (at, message, n) ${beyond} (:at, :message, :n)
+   order by at ${direction}, message ${direction}, n ${direction} limit :limit`
 // Read in the order of the primary key: planned on an empty table, Postgres would read all attempts by endpoint instead.
-const selectAttempted = statement<{ endpoint: number }>(
-  'attempted-endpoints',
-  `select distinct endpoint from (select endpoint from attempt where message = :message order by endpoint, n) as own
-    order by endpoint`,
-)
+const selectAttempted = statement<{ endpoint: number }>('attempted-endpoints')`
+  select distinct endpoint from (select endpoint from attempt where message = :message order by endpoint, n) as own
+   order by endpoint`
 // Leans on the primary key of attempts, read backwards from its end.
-const selectRecent = statement<RecentlyTried>(
-  'recent-attempts',
-  `select id, message, endpoint, n, at, duration_ms as "durationMs", status, code, error, next_at as "nextAt"
-     from attempt where message >= :from order by message desc, endpoint desc, n desc limit :limit`,
-)
+const selectRecent = statement<RecentlyTried>('recent-attempts')`
+  select ${triedColumns} from attempt where message >= :from order by message desc, endpoint desc, n desc limit :limit`
 const attemptsOf = 'from attempt where message = :message order by endpoint, n'
-const selectAttemptsOf = statement<Attempt>('attempts', `select ${attemptColumns} ${attemptsOf}`, attemptShape)
-const selectBriefs = statement<AttemptBrief>(
-  'attempt-briefs',
-  `select id, message, endpoint, n, at, status, code, ${answerBytes} as bytes ${attemptsOf}`,
-)
-const selectAttempt = statement<Attempt>(
-  'attempt',
-  `select ${attemptColumns} from attempt where message = :message and id = :id`,
-  attemptShape,
-)
+const selectAttemptsOf = statement<Attempt>('attempts', attemptShape)`select ${attemptColumns} ${attemptsOf}`
+const selectBriefs = statement<AttemptBrief>('attempt-briefs')`
+  select id, message, endpoint, n, at, status, code, ${answerBytes} as bytes ${attemptsOf}`
+const selectAttempt = statement<Attempt>('attempt', attemptShape)`
+  select ${attemptColumns} from attempt where message = :message and id = :id`
 // On Postgres, in the order of n, so that only the primary key will do: while the table is small, a row looked up by its
 // whole key would as well be sought among all of its endpoint's.
-const selectSomeAttempts = statement<Attempt & { readonly place: number }>(
-  'some-attempts',
-  (dialect) => {
-    const wanted = dialect.rowsOf(':attempts', 'wanted', { message: 'bigint', endpoint: 'bigint', n: 'integer' })
-    return dialect.name === 'sqlite'
-      ? `select place, ${attemptColumns} from ${wanted} join attempt using (message, endpoint, n)
-          where ${inSpan('message')}`
-      : `select wanted.place, found.*
-         from ${wanted}
-        cross join lateral (
-                select ${attemptColumns} from attempt
-                 where message = wanted.message and endpoint = wanted.endpoint and n <= wanted.n and ${inSpan('message')}
-                 order by n desc limit 1
-              ) as found
-        where found.n = wanted.n`
-  },
-  attemptShape,
-)
-const selectLatest = statement<AttemptSummary & { readonly place: number }>('latest-attempts', (dialect) => {
-  const wanted = dialect.rowsOf(':deliveries', 'wanted', deliveryFields)
-  return dialect.name === 'sqlite'
-    ? `select place, ${attemptSummaryColumns} from ${wanted} join attempt using (message, endpoint)
-        where n = (select max(n) from attempt as every
-                    where every.message = wanted.message and every.endpoint = wanted.endpoint)
-          and ${inSpan('message')}`
-    : `select wanted.place, latest.*
-         from ${wanted}
-        cross join lateral (
-                select ${attemptSummaryColumns} from attempt
-                 where message = wanted.message and endpoint = wanted.endpoint and ${inSpan('message')}
-                 order by n desc limit 1
-              ) as latest`
-})
+const wantedAttempts = rowsOf(':attempts', 'wanted', { message: 'bigint', endpoint: 'bigint', n: 'integer' })
+const selectSomeAttempts = statement<Attempt & { readonly place: number }>('some-attempts', attemptShape)`${either(
+  fragment`
+    select place, ${attemptColumns} from ${wantedAttempts} join attempt using (message, endpoint, n)
+     where ${inSpan('message')}`,
+  fragment`
+    select wanted.place, found.*
+      from ${wantedAttempts}
+     cross join lateral (
+             select ${attemptColumns} from attempt
+              where message = wanted.message and endpoint = wanted.endpoint and n <= wanted.n and ${inSpan('message')}
+              order by n desc limit 1
+           ) as found
+     where found.n = wanted.n`,
+)}`
+const wantedDeliveries = rowsOf(':deliveries', 'wanted', deliveryFields)
+const selectLatest = statement<AttemptSummary & { readonly place: number }>('latest-attempts')`${either(
+  fragment`
+    select place, ${attemptSummaryColumns} from ${wantedDeliveries} join attempt using (message, endpoint)
+     where n = (select max(n) from attempt as every
+                 where every.message = wanted.message and every.endpoint = wanted.endpoint)
+       and ${inSpan('message')}`,
+  fragment`
+    select wanted.place, latest.*
+      from ${wantedDeliveries}
+     cross join lateral (
+             select ${attemptSummaryColumns} from attempt
+              where message = wanted.message and endpoint = wanted.endpoint and ${inSpan('message')}
+              order by n desc limit 1
+           ) as latest`,
+)}`
 
-const selectCoalesced = statement<Coalesced & { readonly place: number }>(
-  'find-coalesced',
-  ({ rowsOf, probe }) => `
-    select wanted.place, coalesced.at,
-           (select id from message where message.key = coalesced.successor limit 1) as "into"
-      from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
-      ${probe(
-        'coalesced',
-        `coalesced.message = wanted.message and coalesced.endpoint = wanted.endpoint and ${inSpan('coalesced.message')}`,
-      )}`,
-)
+const selectCoalesced = statement<Coalesced & { readonly place: number }>('find-coalesced')`
+  select wanted.place, coalesced.at,
+         (select id from message where message.key = coalesced.successor limit 1) as "into"
+    from ${wantedDeliveries}
+    ${probe(
+      'coalesced',
+      `coalesced.message = wanted.message and coalesced.endpoint = wanted.endpoint and ${inSpan('coalesced.message')}`,
+    )}`
 
 const thisAttempt = 'message = :message and endpoint = :endpoint and n = :n'
-const expungeDead = statement(
-  'expunge-dead-response',
-  `update dead set response = :response where endpoint = :endpoint and message = :message
-      and response = (select response from attempt where ${thisAttempt})`,
-)
-const lockUnfiled = statement<{ key: number }>(
-  'lock-unfiled-attempt',
-  ({ forUpdate }) => `
-    select key from unfiled where message = :message and endpoint = :endpoint
-       and response = (select response from attempt where ${thisAttempt}) ${forUpdate}`,
-)
-const expungeResponse = statement(
-  'expunge-response',
-  `update attempt set response = :response, response_headers = null where ${thisAttempt}`,
-)
+const expungeDead = statement('expunge-dead-response')`
+  update dead set response = :response where endpoint = :endpoint and message = :message
+     and response = (select response from attempt where ${thisAttempt})`
+const lockUnfiled = statement<{ key: number }>('lock-unfiled-attempt')`
+  select key from unfiled where message = :message and endpoint = :endpoint
+     and response = (select response from attempt where ${thisAttempt}) ${forUpdate}`
+const expungeResponse = statement('expunge-response')`
+  update attempt set response = :response, response_headers = null where ${thisAttempt}`
 
 interface Counts {
   pending: number
@@ -234,9 +184,7 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
       return (yield* port.first(selectCounts)) as Counts
     },
 
-    *hasMessages() {
-      return (yield* port.first(selectAnyMessage)) !== undefined
-    },
+    hasMessages: () => port.any(selectAnyMessage),
 
     *listAttempts(endpoint, { from, until, after, order, limit }) {
       const start = listStart(order)
@@ -278,9 +226,9 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
     *expungeAttempt({ message, endpoint, n }) {
       const values = { message, endpoint, n, response: expungedResponse }
       yield* port.transaction(function* (sql) {
-        yield* sql.all(expungeDead, values)
+        yield* sql.run(expungeDead, values)
         yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { message, endpoint, n }), 'response')
-        yield* sql.all(expungeResponse, values)
+        yield* sql.run(expungeResponse, values)
       })
     },
   }

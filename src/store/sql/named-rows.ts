@@ -1,9 +1,12 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { Identity } from '../../domain/ids.ts'
 import type { Page, PageRequest } from '../store.ts'
+import { forUpdate } from './dialect.ts'
 import type { Port, Sql, Work } from './port.ts'
 import {
   assignments,
+  beyond,
+  direction,
   type InBothOrders,
   inBothOrders,
   listStart,
@@ -30,30 +33,22 @@ export function namedTable<Row extends NamedRow>(
   shape: Shape<Row>,
 ) {
   const select = `select ${columns} from ${name} where`
-  const page = (beyond: string, direction: string) => `key ${beyond} :after order by key ${direction} limit :limit`
   return {
-    insert: statement<Identity>(
-      `insert-${name}`,
-      `insert into ${name} (key, id, app, ${settable.join(', ')}, created_at, updated_at)
-       values (:key, :id, :app, ${parameters(settable)}, :at, :at) on conflict (key) do nothing returning key, id`,
-    ),
-    update: statement(
-      `update-${name}`,
-      `update ${name} set ${assignments(settable)}, updated_at = :at where key = :key`,
-    ),
-    remove: statement(`delete-${name}`, `delete from ${name} where app = :app and key = :key returning key`),
-    byKey: statement<Row>(name, `${select} key = :key`, shape),
-    locked: statement<Row>(`lock-${name}`, ({ forUpdate }) => `${select} key = :key ${forUpdate}`, shape),
+    insert: statement<Identity>(`insert-${name}`)`
+      insert into ${name} (key, id, app, ${settable.join(', ')}, created_at, updated_at)
+      values (:key, :id, :app, ${parameters(settable)}, :at, :at) on conflict (key) do nothing returning key, id`,
+    update: statement(`update-${name}`)`update ${name} set ${assignments(settable)}, updated_at = :at where key = :key`,
+    remove: statement(`delete-${name}`)`delete from ${name} where app = :app and key = :key returning key`,
+    byKey: statement<Row>(name, shape)`${select} key = :key`,
+    locked: statement<Row>(`lock-${name}`, shape)`${select} key = :key ${forUpdate}`,
     // Leans on the unique index over the uid.
-    byUid: statement<Row>(`${name}-by-uid`, `${select} app = :app and uid = :uid`, shape),
+    byUid: statement<Row>(`${name}-by-uid`, shape)`${select} app = :app and uid = :uid`,
     // Ranges of the index over the application, and of the primary key.
-    ofApp: inBothOrders<Row>(
-      `${name}s`,
-      (beyond, direction) => `${select} app = :app and ${page(beyond, direction)}`,
-      shape,
-    ),
-    ofAll: inBothOrders<Row>(`all-${name}s`, (beyond, direction) => `${select} ${page(beyond, direction)}`, shape),
-    count: statement<{ count: number }>(`count-${name}s`, `select count(*) as count from ${name} where app = :app`),
+    ofApp: inBothOrders<Row>(`${name}s`, shape)`
+      ${select} app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
+    ofAll: inBothOrders<Row>(`all-${name}s`, shape)`
+      ${select} key ${beyond} :after order by key ${direction} limit :limit`,
+    count: statement<{ count: number }>(`count-${name}s`)`select count(*) as count from ${name} where app = :app`,
   }
 }
 

@@ -18,56 +18,39 @@ import {
 import { type Alerts, type Notices, type StoredSilence, silencesLimit } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
 import { appendAudit } from './auditing.ts'
+import { among, forShare, json, rowsOf } from './dialect.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { statement } from './statement.ts'
 
 // The application is a probe for one row: a join could read all applications for each endpoint.
-const selectConcerned = statement<Concerned>(
-  'notice-concerned',
-  ({ among }) => `
-    select app, key as endpoint, id as "endpointId", uid as "endpointUid",
-           (select id from application where application.key = endpoint.app limit 1) as "appId",
-           (select uid from application where application.key = endpoint.app limit 1) as "appUid"
-      from endpoint where ${among('key', ':endpoints', 'bigint')}`,
-)
+const selectConcerned = statement<Concerned>('notice-concerned')`
+  select app, key as endpoint, id as "endpointId", uid as "endpointUid",
+         (select id from application where application.key = endpoint.app limit 1) as "appId",
+         (select uid from application where application.key = endpoint.app limit 1) as "appUid"
+    from endpoint where ${among('key', ':endpoints')}`
 // Leans on endpoint_app.
-const selectSubscriber = statement(
-  'notice-subscriber',
-  `select 1 from endpoint where app = ${managementApplication} and deleted_at is null limit 1`,
-)
+const selectSubscriber = statement('notice-subscriber')`
+  select 1 from endpoint where app = ${managementApplication} and deleted_at is null limit 1`
 // A subscription that is being made waits for the change, or the change sees it.
-const lockSubscriptions = statement(
-  'lock-notice-subscriptions',
-  ({ forShare }) => `select key from application where key = ${managementApplication} ${forShare}`,
-)
-const selectVersion = statement<{ version: number }>(
-  'notice-subscriptions-version',
-  `select version from application where key = ${managementApplication}`,
-)
+const lockSubscriptions = statement('lock-notice-subscriptions')`
+  select key from application where key = ${managementApplication} ${forShare}`
+const selectVersion = statement<{ version: number }>('notice-subscriptions-version')`
+  select version from application where key = ${managementApplication}`
 // One statement, so that the version belongs to the endpoints. Leans on endpoint_app.
 const selectSubscribers = statement<{ version: number; event_types: string[] | null; channels: string[] | null }>(
   'notice-subscribers',
-  `select a.version, e.event_types, e.channels
-     from application as a join endpoint as e on e.app = a.key and e.deleted_at is null
-    where a.key = ${managementApplication}`,
   { json: ['event_types', 'channels'] },
-)
-const insertNotices = statement(
-  'insert-notices',
-  ({ rowsOf, json }) => `
-    insert into notice (at, type, app, endpoint, message, data)
-    select :now, type, app, endpoint, message, ${json('data')}
-      from ${rowsOf(':notices', 'written', { type: 'text', app: 'bigint', endpoint: 'bigint', message: 'bigint', data: 'text' })}`,
-)
-const selectNotices = statement<StoredNotice>(
-  'list-notices',
-  'select key, at, type, app, endpoint, message, data from notice order by key limit :limit',
-  { json: ['data'] },
-)
-const deleteNotices = statement(
-  'remove-notices',
-  ({ among }) => `delete from notice where ${among('key', ':keys', 'bigint')}`,
-)
+)`
+  select a.version, e.event_types, e.channels
+    from application as a join endpoint as e on e.app = a.key and e.deleted_at is null
+   where a.key = ${managementApplication}`
+const insertNotices = statement('insert-notices')`
+  insert into notice (at, type, app, endpoint, message, data)
+  select :now, type, app, endpoint, message, ${json('data')}
+    from ${rowsOf(':notices', 'written', { type: 'text', app: 'bigint', endpoint: 'bigint', message: 'bigint', data: 'text' })}`
+const selectNotices = statement<StoredNotice>('list-notices', { json: ['data'] })`
+  select key, at, type, app, endpoint, message, data from notice order by key limit :limit`
+const deleteNotices = statement('remove-notices')`delete from notice where ${among('key', ':keys')}`
 
 /** Notices that wait to be sent to operators. */
 export function notices(port: Port): Methods<Notices> {
@@ -139,7 +122,7 @@ export function* writeNotices(sql: Sql, context: Context, notices: readonly Noti
     message,
     data: JSON.stringify(noticeData({ type, endpoint, data }, its)),
   }))
-  yield* sql.all(insertNotices, { notices: rows })
+  yield* sql.run(insertNotices, { notices: rows })
   for (const { notice, its } of known) {
     const entry = noticeAudit(notice, its)
     if (entry !== undefined) yield* appendAudit(sql, context, entry)
@@ -149,7 +132,7 @@ export function* writeNotices(sql: Sql, context: Context, notices: readonly Noti
 /** Writes a notice about the server within the transaction that is open. */
 function* writeServerNotice(sql: Sql, type: ServerNoticeType, data: Readonly<Record<string, unknown>>): Work<void> {
   const row = { type, app: noApplication, endpoint: noApplication, message: null, data: JSON.stringify(data) }
-  yield* sql.all(insertNotices, { notices: [row] })
+  yield* sql.run(insertNotices, { notices: [row] })
 }
 
 /**
@@ -165,55 +148,36 @@ export function* writeChangeNotices(
 ): Work<void> {
   if (app === managementApplication) return
   yield* sql.first(lockSubscriptions)
-  if ((yield* sql.first(selectSubscriber)) === undefined) return
+  if (!(yield* sql.any(selectSubscriber))) return
   const notices = endpoints.flatMap((endpoint) => types.map((type) => ({ type, endpoint, data: {} })))
   yield* writeNotices(sql, context, notices)
 }
 
-const selectAlerts = statement<StoredAlert>(
-  'alerts',
-  'select rule, subject, version, state from alert order by rule, subject',
-  { json: ['state'] },
-)
-const insertAlert = statement(
-  'insert-alert',
-  ({ json }) => `
-    insert into alert (rule, subject, version, state) values (:rule, :subject, 1, ${json(':state')})
-    on conflict (rule, subject) do nothing returning rule`,
-)
-const updateAlert = statement(
-  'update-alert',
-  ({ json }) => `
-    update alert set version = version + 1, state = ${json(':state')}
-     where rule = :rule and subject = :subject and version = :version returning rule`,
-)
-const deleteAlert = statement(
-  'delete-alert',
-  'delete from alert where rule = :rule and subject = :subject and version = :version returning rule',
-)
+const selectAlerts = statement<StoredAlert>('alerts', { json: ['state'] })`
+  select rule, subject, version, state from alert order by rule, subject`
+const insertAlert = statement('insert-alert')`
+  insert into alert (rule, subject, version, state) values (:rule, :subject, 1, ${json(':state')})
+  on conflict (rule, subject) do nothing returning rule`
+const updateAlert = statement('update-alert')`
+  update alert set version = version + 1, state = ${json(':state')}
+   where rule = :rule and subject = :subject and version = :version returning rule`
+const deleteAlert = statement('delete-alert')`
+  delete from alert where rule = :rule and subject = :subject and version = :version returning rule`
 
 const silenceColumns = `id, rule, subject, from_at as "from", until_at as "until", reason, created_by as "createdBy",
                         created_at as "createdAt"`
-const selectSilences = statement<StoredSilence>(
-  'alert-silences',
-  `select ${silenceColumns} from alert_silence where until_at > :now order by key`,
-)
-const countSilences = statement<{ count: number }>(
-  'count-alert-silences',
-  'select count(*) as count from alert_silence where until_at > :now',
-)
-const insertSilence = statement<StoredSilence>(
-  'insert-alert-silence',
-  `insert into alert_silence (key, id, rule, subject, from_at, until_at, reason, created_by, created_at)
-   values (:key, :id, cast(:rule as text), cast(:subject as text), :now + cast(:starts_in_ms as bigint),
-           :now + cast(:ends_in_ms as bigint), :reason, :created_by, :now)
-   on conflict (key) do nothing returning ${silenceColumns}`,
-)
-const sweepSilences = statement('sweep-alert-silences', 'delete from alert_silence where until_at <= :now')
-const deleteSilence = statement(
-  'delete-alert-silence',
-  'delete from alert_silence where key = :key and id = :id and until_at > :now returning key',
-)
+const selectSilences = statement<StoredSilence>('alert-silences')`
+  select ${silenceColumns} from alert_silence where until_at > :now order by key`
+const countSilences = statement<{ count: number }>('count-alert-silences')`
+  select count(*) as count from alert_silence where until_at > :now`
+const insertSilence = statement<StoredSilence>('insert-alert-silence')`
+  insert into alert_silence (key, id, rule, subject, from_at, until_at, reason, created_by, created_at)
+  values (:key, :id, cast(:rule as text), cast(:subject as text), :now + cast(:starts_in_ms as bigint),
+          :now + cast(:ends_in_ms as bigint), :reason, :created_by, :now)
+  on conflict (key) do nothing returning ${silenceColumns}`
+const sweepSilences = statement('sweep-alert-silences')`delete from alert_silence where until_at <= :now`
+const deleteSilence = statement('delete-alert-silence')`
+  delete from alert_silence where key = :key and id = :id and until_at > :now returning key`
 
 /** Alerts and silences. */
 export function alerts(port: Port): Methods<Alerts> {
@@ -240,7 +204,7 @@ export function alerts(port: Port): Methods<Alerts> {
 
     *addSilence({ rule, subject, startsInMs, lengthMs, reason, createdBy }) {
       return yield* port.transaction(function* (sql) {
-        yield* sql.all(sweepSilences)
+        yield* sql.run(sweepSilences)
         const { count = 0 } = (yield* sql.first(countSilences)) ?? {}
         if (count >= silencesLimit) {
           throw new AppError('quota_exceeded', `There are ${silencesLimit} silences already; end one first.`)
@@ -254,7 +218,7 @@ export function alerts(port: Port): Methods<Alerts> {
     *endSilence(id) {
       const key = decodeKey('slnc', id)
       if (key === undefined) return false
-      return (yield* port.transaction((sql) => sql.first(deleteSilence, { key, id }))) !== undefined
+      return yield* port.transaction((sql) => sql.any(deleteSilence, { key, id }))
     },
   }
 }
@@ -262,7 +226,7 @@ export function alerts(port: Port): Methods<Alerts> {
 /** Stores one change; answers whether the alert was as the change expects it. */
 function* store(sql: Sql, { rule, subject, version, state }: AlertChange): Work<boolean> {
   const key = { rule, subject, version }
-  if (state === null) return (yield* sql.first(deleteAlert, key)) !== undefined
+  if (state === null) return yield* sql.any(deleteAlert, key)
   const values = { ...key, state: JSON.stringify(state) }
-  return (yield* sql.first(version === 0 ? insertAlert : updateAlert, values)) !== undefined
+  return yield* sql.any(version === 0 ? insertAlert : updateAlert, values)
 }

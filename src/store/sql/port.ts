@@ -25,6 +25,12 @@ export interface Sql {
   all<Row>(statement: Statement<Row>, values?: Values): Work<Row[]>
   /** The first row of a statement. */
   first<Row>(statement: Statement<Row>, values?: Values): Work<Row | undefined>
+  /** How many rows a statement returns. */
+  count<Row>(statement: Statement<Row>, values?: Values): Work<number>
+  /** Whether a statement returns a row. */
+  any<Row>(statement: Statement<Row>, values?: Values): Work<boolean>
+  /** Runs a statement for its effect. */
+  run<Row>(statement: Statement<Row>, values?: Values): Work<void>
   /** The instant by the store's clock, as `:now` in a statement. */
   now(): Work<EpochMs>
 }
@@ -62,11 +68,31 @@ export interface Port extends Sql {
   /** As `transaction`. It overwrites what it erases, so that neither the file nor its log keeps the bytes. */
   erase<T>(work: (sql: Transaction) => Work<T>): Work<T>
   /** As `Sql` and `transaction`, for work that is done again when a crash of the database server undoes it. */
-  readonly relaxed: Pick<Port, 'all' | 'first' | 'transaction'>
+  readonly relaxed: Sql & Pick<Port, 'transaction'>
   /** Asks the owners of these lanes for snapshots; answers whether any worker can hear the question. */
   askOwners(endpoints: readonly number[]): Work<boolean>
   /** Whether an error says that a uid is taken. */
   isUidTaken(error: unknown): boolean
+}
+
+/** All that runs statements, by the one way to read all rows of a statement. */
+export function sqlBy(all: Sql['all'], now: Sql['now']): Sql {
+  return {
+    all,
+    now,
+    *first(statement, values) {
+      return (yield* all(statement, values))[0]
+    },
+    *count(statement, values) {
+      return (yield* all(statement, values)).length
+    },
+    *any(statement, values) {
+      return (yield* all(statement, values)).length > 0
+    },
+    *run(statement, values) {
+      yield* all(statement, values)
+    },
+  }
 }
 
 /** Drives work on SQLite, which must not wait for anything. */

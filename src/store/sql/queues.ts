@@ -7,9 +7,10 @@ import type { DeliveryKey } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { firstLookMs } from '../publishing.ts'
 import type { Store } from '../store.ts'
+import { among, append, deleteListed, forShare, has, least, probe, ranges, rowsOf } from './dialect.ts'
 import { inSpan, spanOf, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
-import { statement } from './statement.ts'
+import { fragment, statement } from './statement.ts'
 
 /** The fields of a `DeliveryKey`, for `rowsOf` and `deleteListed`. */
 export const deliveryFields = { endpoint: 'bigint', message: 'bigint' } as const
@@ -18,101 +19,66 @@ export const deliveryFields = { endpoint: 'bigint', message: 'bigint' } as const
 export const ofDelivery = (table: string) =>
   `from ${table} where ${table}.message = wanted.message and ${table}.endpoint = wanted.endpoint`
 export const latestAttempt = `${ofDelivery('attempt')} and ${inSpan('attempt.message')} order by n desc limit 1`
-const selectProgress = statement<DeliveryKey & Progress>(
-  'progress',
-  ({ rowsOf }) => `
-    select wanted.endpoint, wanted.message, (select n ${latestAttempt}) as n, (select next_at ${latestAttempt}) as next_at,
-           (select 1 ${ofDelivery('dead')} limit 1) as dead,
-           (select 1 ${ofDelivery('coalesced')} and ${inSpan('coalesced.message')} limit 1) as coalesced,
-           (select deliver_at from message where key = wanted.message and ${inSpan('key')}) as deliver_at
-      from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`,
-)
-const selectAccepted = statement<DeliveryKey>(
-  'accepted-among',
-  ({ rowsOf, probe, has }) => `
-    select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
-    ${probe('message', `message.key = wanted.message and ${inSpan('message.key')}`)}
-     where ${has('message.endpoints', 'wanted.endpoint')}`,
-)
+const selectProgress = statement<DeliveryKey & Progress>('progress')`
+  select wanted.endpoint, wanted.message, (select n ${latestAttempt}) as n, (select next_at ${latestAttempt}) as next_at,
+         (select 1 ${ofDelivery('dead')} limit 1) as dead,
+         (select 1 ${ofDelivery('coalesced')} and ${inSpan('coalesced.message')} limit 1) as coalesced,
+         (select deliver_at from message where key = wanted.message and ${inSpan('key')}) as deliver_at
+    from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`
+const selectAccepted = statement<DeliveryKey>('accepted-among')`
+  select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
+  ${probe('message', `message.key = wanted.message and ${inSpan('message.key')}`)}
+   where ${has('message.endpoints', 'wanted.endpoint')}`
 // Each is a range of pending's primary key. The sum keeps the list of messages out of the index: Postgres would read the
 // range once for each of them.
-const searchRanges = statement<QueuePlace>(
-  'search-queues',
-  ({ rowsOf, ranges, among }) => `
-    select pending.endpoint, pending.class, pending.message, pending.due_at
-      from ${rowsOf(':ranges', 'wanted', { endpoint: 'bigint', class: 'integer', earliest: 'bigint', latest: 'bigint' })}
-      ${ranges(
-        'pending',
-        `pending.endpoint = wanted.endpoint and pending.class = wanted.class
-         and pending.due_at >= wanted.earliest and pending.due_at <= wanted.latest
-         and ${among('pending.message + 0', ':messages', 'bigint')}`,
-      )}`,
-)
-const selectQueued = statement<{ attempts: number; ahead: number }>(
-  'find-queued',
-  `select attempts, (
-            select count(*) from (
-              select 1 from pending
-               where endpoint = :endpoint and class = :class and (due_at, message) < (:due_at, :message)
-               limit ${countLimit}) as counted) as ahead
-     from pending where endpoint = :endpoint and class = :class and due_at = :due_at and message = :message`,
-)
+const searchRanges = statement<QueuePlace>('search-queues')`
+  select pending.endpoint, pending.class, pending.message, pending.due_at
+    from ${rowsOf(':ranges', 'wanted', { endpoint: 'bigint', class: 'integer', earliest: 'bigint', latest: 'bigint' })}
+    ${ranges(
+      'pending',
+      fragment`pending.endpoint = wanted.endpoint and pending.class = wanted.class
+       and pending.due_at >= wanted.earliest and pending.due_at <= wanted.latest
+       and ${among('pending.message + 0', ':messages')}`,
+    )}`
+const selectQueued = statement<{ attempts: number; ahead: number }>('find-queued')`
+  select attempts, (
+           select count(*) from (
+             select 1 from pending
+              where endpoint = :endpoint and class = :class and (due_at, message) < (:due_at, :message)
+              limit ${countLimit}) as counted) as ahead
+    from pending where endpoint = :endpoint and class = :class and due_at = :due_at and message = :message`
 
 // Locked, so that the body of none is erased as delivered until the transaction ends.
-const selectSendable = statement<{ key: number; plan: Plan | null }>(
-  'sendable',
-  ({ among, forShare }) => `
-    select key, plan from message
-     where ${among('key', ':keys', 'bigint')} and ${inSpan('key')} and expunged_at is null ${forShare}`,
-  { json: ['plan'] },
-)
-const selectPresent = statement<{ key: number }>(
-  'present-endpoints',
-  ({ among }) => `select key from endpoint where ${among('key', ':keys', 'bigint')} and deleted_at is null`,
-)
-export const deleteQueued = statement<DeliveryKey>('delete-queued', ({ deleteListed }) =>
-  deleteListed(
-    'pending',
-    ':places',
-    { endpoint: 'bigint', class: 'integer', due_at: 'bigint', message: 'bigint' },
-    `pending.endpoint = listed.endpoint and pending.class = listed.class and pending.due_at = listed.due_at
-       and pending.message = listed.message`,
-  ),
-)
+const selectSendable = statement<{ key: number; plan: Plan | null }>('sendable', { json: ['plan'] })`
+  select key, plan from message
+   where ${among('key', ':keys')} and ${inSpan('key')} and expunged_at is null ${forShare}`
+const selectPresent = statement<{ key: number }>('present-endpoints')`
+  select key from endpoint where ${among('key', ':keys')} and deleted_at is null`
+export const deleteQueued = statement<DeliveryKey>('delete-queued')`
+  ${deleteListed('pending', ':places', { endpoint: 'bigint', class: 'integer', due_at: 'bigint', message: 'bigint' })}`
 /**
  * A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
  * their messages came, and replaying twice finds the row taken. It does not expire: an operator wants it.
  */
-const insertReplays = statement<DeliveryKey>(
-  'insert-replays',
-  ({ rowsOf }) => `
-    insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, variant)
-    select wanted.endpoint, ${replay}, wanted.made_at, wanted.message, :now, 0, coalesce((select n ${latestAttempt}), 0),
-           wanted.order_key, wanted.variant
-      from ${rowsOf(':rows', 'wanted', { ...deliveryFields, made_at: 'bigint', order_key: 'bigint', variant: 'integer' })}
-     where true
-    on conflict do nothing returning endpoint, message`,
-)
+const insertReplays = statement<DeliveryKey>('insert-replays')`
+  insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, variant)
+  select wanted.endpoint, ${replay}, wanted.made_at, wanted.message, :now, 0, coalesce((select n ${latestAttempt}), 0),
+         wanted.order_key, wanted.variant
+    from ${rowsOf(':rows', 'wanted', { ...deliveryFields, made_at: 'bigint', order_key: 'bigint', variant: 'integer' })}
+   where true
+  on conflict do nothing returning endpoint, message`
 /** Deletes the dead letters that a list names. */
-export const deleteDead = statement('delete-dead', ({ deleteListed }) =>
-  deleteListed('dead', ':letters', deliveryFields, 'dead.endpoint = listed.endpoint and dead.message = listed.message'),
-)
+export const deleteDead = statement('delete-dead')`${deleteListed('dead', ':letters', deliveryFields)}`
 
 // A body is erased at the end that was due when its deliveries were looked at, so moving the end keeps the body. An end that
 // is due lies in the past, and this one does not. Most messages have no such end.
-const movePayloadEnds = statement(
-  'move-payload-ends',
-  ({ among, least }) => `
-    update payload_end set at = ${least('coalesce(over_at, :now + :least)', ':now + :least')}
-     where ${among('message', ':messages', 'bigint')} and once_delivered`,
-)
+const movePayloadEnds = statement('move-payload-ends')`
+  update payload_end set at = ${least('coalesce(over_at, :now + :least)', ':now + :least')}
+   where ${among('message', ':messages')} and once_delivered`
 // The endpoints of a message do not name an endpoint that it is replayed to without being accepted for it.
-const addEndpoint = statement(
-  'add-to-payload-ends',
-  ({ among, has, append }) => `
-    update payload_end set added_endpoints = ${append('added_endpoints', ':endpoint')}
-     where ${among('message', ':messages', 'bigint')} and once_delivered and not ${has('added_endpoints', ':endpoint')}`,
-)
+const addEndpoint = statement('add-to-payload-ends')`
+  update payload_end set added_endpoints = ${append('added_endpoints', ':endpoint')}
+   where ${among('message', ':messages')} and once_delivered and not ${has('added_endpoints', ':endpoint')}`
 interface Progress {
   /** The number of the latest attempt; null before the first. */
   readonly n: number | null
@@ -186,18 +152,13 @@ export function* requeue(sql: Transaction, deliveries: readonly DeliveryKey[]): 
     .sort((a, b) => a.endpoint - b.endpoint || a.message - b.message)
   const queued = rows.length === 0 ? [] : yield* sql.all(insertReplays, { rows, ...spanOf(rows) })
   if (queued.length === 0) return []
-  yield* sql.all(deleteDead, { letters: queued })
-  yield* sql.all(movePayloadEnds, { messages: [...new Set(queued.map(({ message }) => message))], least: firstLookMs })
+  yield* sql.run(deleteDead, { letters: queued })
+  yield* sql.run(movePayloadEnds, { messages: [...new Set(queued.map(({ message }) => message))], least: firstLookMs })
   for (const [endpoint, list] of Map.groupBy(strange, (delivery) => delivery.endpoint)) {
-    yield* sql.all(addEndpoint, { endpoint, messages: list.map(({ message }) => message) })
+    yield* sql.run(addEndpoint, { endpoint, messages: list.map(({ message }) => message) })
   }
   yield* sql.queued([...new Set(queued.map(({ endpoint }) => endpoint))], replay)
   return queued
-}
-
-/** Whether a delivery waits in its endpoint's queue. */
-export function* isQueued(sql: Sql, delivery: DeliveryKey): Work<boolean> {
-  return (yield* findPlaces(sql, [delivery])).length > 0
 }
 
 /** Deliveries without any other field, to be listed in a statement. */

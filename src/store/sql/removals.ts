@@ -1,74 +1,56 @@
 import { endpointsPerRemoval, rowsPerRemoval } from '../maintenance.ts'
 import type { Store } from '../store.ts'
 import { bumpVersion } from './applications.ts'
+import { among, deleteFound, forUpdateSkipLocked, greatest, rowsOf } from './dialect.ts'
 import { removeHistory } from './history.ts'
 import { writeChangeNotices } from './notices.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { deleteSourcesOf } from './sources.ts'
 import { statement } from './statement.ts'
 
-const deleteApplicationRow = statement(
-  'delete-application',
-  ({ greatest }) => `
-    update application set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at')}, version = version + 1
-     where key = :app and key > 0 and deleted_at is null
-    returning key`,
-)
+const deleteApplicationRow = statement('delete-application')`
+  update application set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at')}, version = version + 1
+   where key = :app and key > 0 and deleted_at is null
+  returning key`
 // Schedules go at once: a schedule that is due would publish into a deleted application. There are a thousand at most.
-const deletesOfApp = ['schedule', 'region', 'portal_look', 'subject_key'].map((table) =>
-  statement(`delete-${table}-of-app`, `delete from ${table} where app = :app`),
+const deletesOfApp = ['schedule', 'region', 'portal_look', 'subject_key'].map(
+  (table) => statement(`delete-${table}-of-app`)`delete from ${table} where app = :app`,
 )
-const selectEndpoint = statement(
-  'endpoint-exists',
-  'select key from endpoint where key = :endpoint and app = :app and deleted_at is null',
-)
+const selectEndpoint = statement('endpoint-exists')`
+  select key from endpoint where key = :endpoint and app = :app and deleted_at is null`
 // Leans on endpoint_app.
-const selectEndpoints = statement<{ key: number }>(
-  'endpoints-to-remove',
-  'select key from endpoint where app = :app and key > :reached and deleted_at is null order by key limit :limit',
-)
+const selectEndpoints = statement<{ key: number }>('endpoints-to-remove')`
+  select key from endpoint where app = :app and key > :reached and deleted_at is null order by key limit :limit`
 // Also disabled, so that an owner that still reads the row by its lane sends nothing. The secrets go at once.
-const deleteEndpointRows = statement<{ key: number }>(
-  'delete-endpoints',
-  ({ among, greatest }) => `
-    update endpoint set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at + 1')}, disabled = true,
-           disabled_reason = 'operator', secrets = '[]', headers = '{}',
-           auth = null, client_certificate = null, certificate_expires_at = null
-     where ${among('key', ':endpoints', 'bigint')} and deleted_at is null
-    returning key`,
-)
-const stopLanes = statement(
-  'stop-removed-lanes',
-  ({ among }) => `update lane set stopped = true, due_at = null where ${among('endpoint', ':endpoints', 'bigint')}`,
-)
+const deleteEndpointRows = statement<{ key: number }>('delete-endpoints')`
+  update endpoint set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at + 1')}, disabled = true,
+         disabled_reason = 'operator', secrets = '[]', headers = '{}',
+         auth = null, client_certificate = null, certificate_expires_at = null
+   where ${among('key', ':endpoints')} and deleted_at is null
+  returning key`
+const stopLanes = statement('stop-removed-lanes')`
+  update lane set stopped = true, due_at = null where ${among('endpoint', ':endpoints')}`
 
-const insertRemovals = statement(
-  'insert-removals',
-  ({ rowsOf }) => `
-    insert into removal (key, kind, since, due_at)
-    select key, :kind, :now, :now from ${rowsOf(':removed', 'removed', { key: 'bigint' })}`,
-)
+const insertRemovals = statement('insert-removals')`
+  insert into removal (key, kind, since, due_at)
+  select key, :kind, :now, :now from ${rowsOf(':removed', 'removed', { key: 'bigint' })}`
 // Leans on removal_due.
-const lockDueRemoval = statement<RemovalRow>(
-  'due-removal',
-  ({ forUpdateSkipLocked }) => `
-    select key, kind, reached, since, :now as now from removal
-     where due_at <= :now order by due_at limit 1 ${forUpdateSkipLocked}`,
-)
-const moveRemoval = statement('move-removal', 'update removal set reached = :reached where key = :key')
-const postponeRemoval = statement('postpone-removal', 'update removal set due_at = :due_at where key = :key')
-const deleteRemoval = statement('delete-removal', 'delete from removal where key = :key')
+const lockDueRemoval = statement<RemovalRow>('due-removal')`
+  select key, kind, reached, since, :now as now from removal
+   where due_at <= :now order by due_at limit 1 ${forUpdateSkipLocked}`
+const moveRemoval = statement('move-removal')`update removal set reached = :reached where key = :key`
+const postponeRemoval = statement('postpone-removal')`update removal set due_at = :due_at where key = :key`
+const deleteRemoval = statement('delete-removal')`delete from removal where key = :key`
 
 // A range of pending's primary key. A row that a settle has locked is waited for: passed over, it would be left behind.
-const cancelPending = statement('cancel-pending', ({ deleteFound }) =>
-  deleteFound(
+const cancelPending = statement('cancel-pending')`
+  ${deleteFound(
     'pending',
     'endpoint, class, due_at, message',
     'where endpoint = :endpoint order by class, due_at, message limit :limit',
-  ),
-)
-const deleteLane = statement('delete-lane', 'delete from lane where endpoint = :endpoint and owner is null')
-const selectLane = statement('lane-exists', 'select 1 from lane where endpoint = :endpoint')
+  )}`
+const deleteLane = statement('delete-lane')`delete from lane where endpoint = :endpoint and owner is null`
+const selectLane = statement('lane-exists')`select 1 from lane where endpoint = :endpoint`
 
 /**
  * Where transactions run side by side, a publish that read its application before the deletion may commit its rows behind
@@ -95,8 +77,8 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
   function* remove(sql: Transaction, app: number, wanted: readonly number[]): Work<boolean> {
     const endpoints = (yield* sql.all(deleteEndpointRows, { endpoints: wanted })).map(({ key }) => key)
     if (endpoints.length === 0) return false
-    yield* sql.all(stopLanes, { endpoints })
-    yield* sql.all(insertRemovals, { removed: endpoints.map((key) => ({ key })), kind: 'endpoint' })
+    yield* sql.run(stopLanes, { endpoints })
+    yield* sql.run(insertRemovals, { removed: endpoints.map((key) => ({ key })), kind: 'endpoint' })
     yield* sql.settingsChanged(endpoints)
     yield* writeChangeNotices(sql, port.context, ['endpoint.deleted'], app, endpoints)
     return true
@@ -108,8 +90,8 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
     const last = rows.at(-1)
     const isLast =
       rows.length < endpointsPerRemoval && (yield* removeHistory(sql, app, rowsPerRemoval)) < rowsPerRemoval
-    if (isLast) yield* sql.all(deleteRemoval, { key: app })
-    else if (last !== undefined) yield* sql.all(moveRemoval, { key: app, reached: last.key })
+    if (isLast) yield* sql.run(deleteRemoval, { key: app })
+    else if (last !== undefined) yield* sql.run(moveRemoval, { key: app, reached: last.key })
     yield* remove(
       sql,
       app,
@@ -131,22 +113,22 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
     const done = { cancelled, removed: cancelled + sums }
     if (sums === rowsPerRemoval) return done
     if (!port.hasOneWriter && now < since + graceMs) {
-      yield* sql.all(postponeRemoval, { key, due_at: since + graceMs })
+      yield* sql.run(postponeRemoval, { key, due_at: since + graceMs })
       return done
     }
-    yield* sql.all(deleteLane, { endpoint: key })
-    const isOwned = (yield* sql.first(selectLane, { endpoint: key })) !== undefined
-    if (isOwned) yield* sql.all(postponeRemoval, { key, due_at: now + ownerMs })
-    else yield* sql.all(deleteRemoval, { key })
+    yield* sql.run(deleteLane, { endpoint: key })
+    const isOwned = yield* sql.any(selectLane, { endpoint: key })
+    if (isOwned) yield* sql.run(postponeRemoval, { key, due_at: now + ownerMs })
+    else yield* sql.run(deleteRemoval, { key })
     return done
   }
 
   return {
     *deleteApplication(app) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(deleteApplicationRow, { app })) === undefined) return false
-        yield* sql.all(insertRemovals, { removed: [{ key: app }], kind: 'application' })
-        for (const each of deletesOfApp) yield* sql.all(each, { app })
+        if (!(yield* sql.any(deleteApplicationRow, { app }))) return false
+        yield* sql.run(insertRemovals, { removed: [{ key: app }], kind: 'application' })
+        for (const each of deletesOfApp) yield* sql.run(each, { app })
         yield* deleteSourcesOf(sql, app)
         yield* removeSome(sql, app, 0)
         return true
@@ -155,15 +137,15 @@ export function removals(port: Port): Methods<Pick<Store, 'deleteApplication' | 
 
     *deleteEndpoint(app, endpoint) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(selectEndpoint, { app, endpoint })) === undefined) return false
-        if ((yield* sql.first(bumpVersion, { app })) === undefined) return false
+        if (!(yield* sql.any(selectEndpoint, { app, endpoint }))) return false
+        if (!(yield* sql.any(bumpVersion, { app }))) return false
         return yield* remove(sql, app, [endpoint])
       })
     },
 
     *sweepRemoved() {
       // Outside of a transaction first: usually nothing is due, and then no write lock is needed.
-      if ((yield* port.relaxed.first(lockDueRemoval)) === undefined) return { cancelled: 0, more: false }
+      if (!(yield* port.relaxed.any(lockDueRemoval))) return { cancelled: 0, more: false }
       return yield* port.relaxed.transaction(function* (sql) {
         let cancelled = 0
         for (let rows = 0; rows < rowsPerRemoval; rows += visitRows) {

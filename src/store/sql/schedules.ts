@@ -19,31 +19,27 @@ import {
 import type { StoreContext } from '../store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { lockForOneMore } from './applications.ts'
+import { among } from './dialect.ts'
 import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
+import {
+  columnsOf,
+  fragment,
+  type Part,
+  type Shape,
+  snakeCase,
+  statement,
+  toJson,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 
 /** The fields that making and changing a schedule sets, and their columns. */
 const settable = {
-  uid: 'uid',
-  cron: 'cron',
-  timezone: 'timezone',
-  eventType: 'event_type',
-  body: 'body',
-  contentType: 'content_type',
-  headers: 'headers',
-  channels: 'channels',
-  tags: 'tags',
-  missed: 'missed',
-  missedLimit: 'missed_limit',
-  paused: 'paused',
-  metadata: 'metadata',
-  reachedAt: 'reached_at',
-  nextAt: 'next_at',
-  failures: 'failures',
-  revision: 'revision',
+  ...snakeCase('uid', 'cron', 'timezone', 'eventType', 'body', 'contentType', 'headers', 'channels', 'tags', 'missed'),
+  ...snakeCase('missedLimit', 'paused', 'metadata', 'reachedAt', 'nextAt', 'failures', 'revision'),
 }
-const others = { key: 'key', id: 'id', app: 'app', runs: 'runs', createdAt: 'created_at', updatedAt: 'updated_at' }
+const others = snakeCase('key', 'id', 'app', 'runs', 'createdAt', 'updatedAt')
 const columns = columnsOf<Omit<Schedule, 'damaged'>>({ ...settable, ...others })
 /** A schedule as it is stored: its headers are sealed, unless they are empty. */
 type ScheduleRow = Omit<Schedule, 'headers'> & { readonly headers: unknown }
@@ -55,39 +51,21 @@ const shape: Shape<ScheduleRow> = {
 
 const table = namedTable<ScheduleRow>('schedule', columns, [...Object.values(settable), 'due_at'], shape)
 // Both lean on schedule_due.
-const selectDue = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
-  'due-schedules',
-  `select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
-     from schedule where due_at <= :at order by due_at limit :limit`,
-  shape,
-)
-const selectDueOf = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
-  'due-schedules-of-regions',
-  ({ among }) => `
-    select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
-      from schedule where due_at <= :at and ${among(
-        `coalesce((select settings ->> 'region' from application where application.key = schedule.app limit 1),
-                  '${defaultRegion}')`,
-        ':regions',
-        'text',
-      )}
-     order by due_at limit :limit`,
-  shape,
-)
-const selectLate = statement<LateSchedule>(
-  'late-schedules',
-  `select id, uid, app, next_at as "nextAt", failures from schedule where due_at <= :at order by due_at limit :limit`,
-)
-const selectNext = statement<{ now: EpochMs; next: EpochMs | null }>(
-  'next-schedule',
-  'select :now as now, (select due_at from schedule where due_at > :now order by due_at limit 1) as next',
-)
-const advanceRow = statement(
-  'advance-schedule',
-  `update schedule set reached_at = :reached_at, next_at = :next_at, due_at = :due_at, failures = :failures, runs = :runs,
-          revision = revision + 1
-    where key = :key`,
-)
+const ofApplication = 'from application where application.key = schedule.app limit 1'
+const selectDue = (name: string, condition: Part) => statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(name, shape)`
+  select ${columns}, (select id ${ofApplication}) as "appId"
+    from schedule where due_at <= :at ${condition} order by due_at limit :limit`
+const selectAllDue = selectDue('due-schedules', '')
+const regionOf = `coalesce((select settings ->> 'region' ${ofApplication}), '${defaultRegion}')`
+const selectDueOf = selectDue('due-schedules-of-regions', fragment`and ${among(regionOf, ':regions', 'text')}`)
+const selectLate = statement<LateSchedule>('late-schedules')`
+  select id, uid, app, next_at as "nextAt", failures from schedule where due_at <= :at order by due_at limit :limit`
+const selectNext = statement<{ now: EpochMs; next: EpochMs | null }>('next-schedule')`
+  select :now as now, (select due_at from schedule where due_at > :now order by due_at limit 1) as next`
+const advanceRow = statement('advance-schedule')`
+  update schedule set reached_at = :reached_at, next_at = :next_at, due_at = :due_at, failures = :failures, runs = :runs,
+         revision = revision + 1
+   where key = :key`
 
 /**
  * Publishes a message, and runs `along` in the transaction that stores it; an error that `along` throws undoes both.
@@ -117,7 +95,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     const next = advanced(opened(row), step, message, yield* sql.now())
     const { reachedAt, nextAt, dueAt, failures, runs } = next
     const values = { reached_at: reachedAt, next_at: nextAt, due_at: dueAt, failures, runs: toJson(runs) }
-    yield* sql.all(advanceRow, { key, ...values })
+    yield* sql.run(advanceRow, { key, ...values })
   }
 
   return {
@@ -151,23 +129,20 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
           const row = yield* sql.first(table.locked, { key })
           if (row?.app !== app) return undefined
           const after = changedSchedule(opened(row), change, yield* sql.now())
-          yield* sql.all(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
+          yield* sql.run(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
           return after
         }),
       )
     },
 
-    *deleteSchedule(app, key) {
-      const row = yield* port.transaction((sql) => sql.first(table.remove, { app, key }))
-      return row !== undefined
-    },
+    deleteSchedule: (app, key) => port.transaction((sql) => sql.any(table.remove, { app, key })),
 
     *dueSchedules(limit, regions = null) {
       const { now, next } = (yield* port.first(selectNext)) as { now: EpochMs; next: EpochMs | null }
       return {
         now,
         schedules: (regions === null
-          ? yield* port.all(selectDue, { at: now, limit })
+          ? yield* port.all(selectAllDue, { at: now, limit })
           : yield* port.all(selectDueOf, { at: now, limit, regions })
         ).map(opened),
         nextInMs: next === null ? undefined : next - now,

@@ -1,7 +1,9 @@
 import { type SealedField, sealedFields } from '../../domain/endpoint.ts'
+import type { StoreContext } from '../store.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
 import { regionPlace } from './applications.ts'
 import { signingKeyPlace } from './auditing.ts'
+import { forUpdate } from './dialect.ts'
 import { sealedColumns } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
 import { scheduleHeadersPlace } from './schedules.ts'
@@ -9,17 +11,14 @@ import { type SealedSourceField, sealedSourceFields, sourcePlace } from './sourc
 import { assignments, parameters, statement, type Value, type Values } from './statement.ts'
 import { subjectKeyPlace } from './subjects.ts'
 
-const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
-const insertSealingKey = statement(
-  'insert-sealing-key',
-  'insert into sealing_key (id, proof) values (:id, :proof) on conflict (id) do nothing',
-)
-const deleteSealingKey = statement('delete-sealing-key', 'delete from sealing_key where id = :id')
+const selectSealingKeys = statement<SealingKey>('sealing-keys')`select id, proof from sealing_key order by id`
+const insertSealingKey = statement('insert-sealing-key')`
+  insert into sealing_key (id, proof) values (:id, :proof) on conflict (id) do nothing`
+const deleteSealingKey = statement('delete-sealing-key')`delete from sealing_key where id = :id`
 
 /** The columns by which tables know their rows, and sealed records by the names of their columns. */
 type SealedRow = Readonly<Record<'key' | 'app', number> & Record<'id' | 'name', string> & Record<string, unknown>>
 
-/** A table with sealed records. */
 interface SealedTable {
   readonly name: string
   /** The columns of its primary key, each with a value in front of all rows. */
@@ -74,17 +73,11 @@ function withStatements(table: SealedTable) {
   return {
     ...table,
     // Locks the rows, so that a change made meanwhile is not undone.
-    select: statement<SealedRow>(
-      `sealed-${name}`,
-      ({ forUpdate }) => `
-        select ${[...named, ...columns].join(', ')} from ${name}
-         where (${key.join(', ')}) > (${parameters(key)}) order by ${key.join(', ')} limit :limit ${forUpdate}`,
-      isJson ? { sealed: columns } : {},
-    ),
-    update: statement(
-      `reseal-${name}`,
-      `update ${name} set ${assignments(columns)} where (${key.join(', ')}) = (${parameters(key)})`,
-    ),
+    select: statement<SealedRow>(`sealed-${name}`, isJson ? { sealed: columns } : {})`
+      select ${[...named, ...columns].join(', ')} from ${name}
+       where (${key.join(', ')}) > (${parameters(key)}) order by ${key.join(', ')} limit :limit ${forUpdate}`,
+    update: statement(`reseal-${name}`)`
+      update ${name} set ${assignments(columns)} where (${key.join(', ')}) = (${parameters(key)})`,
   }
 }
 
@@ -93,7 +86,11 @@ function withStatements(table: SealedTable) {
  * Throws `SealError` naming a key that has the id but not the bytes.
  */
 export function* areSealed(port: Port): Work<boolean> {
-  return isSettled(port.context.vault, yield* port.all(selectSealingKeys))
+  const { vault } = port.context
+  const known = yield* port.all(selectSealingKeys)
+  for (const { id, proof } of known) if (vault.keyIds.includes(id)) openProof(vault, id, proof)
+  // The sealing key is the only one that ever sealed here.
+  return known.length === 1 && known[0]?.id === vault.sealsWith
 }
 
 /**
@@ -101,18 +98,17 @@ export function* areSealed(port: Port): Work<boolean> {
  * written before Sluice sealed. Throws `SealError` naming a key of this store that is missing.
  */
 export function* sealAll(port: Port): Work<void> {
-  const { vault, log } = port.context
+  const { vault } = port.context
   const known = yield* port.all(selectSealingKeys)
-  const resealer = new Resealer(vault, known, log)
-  const { id, proof } = proofOf(vault)
+  const reseal = resealer(port.context, new Set(known.map(({ id }) => id)))
   // Recorded before anything is sealed with it.
-  yield* port.all(insertSealingKey, { id, proof })
-  for (const table of sealedTables) yield* sealTable(port, table, resealer)
+  yield* port.run(insertSealingKey, { id: vault.sealsWith, proof: vault.seal(proofText, proofPlace) })
+  for (const table of sealedTables) yield* sealTable(port, table, reseal)
   // Nothing is sealed with these any more, and no process that has them writes.
-  for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.all(deleteSealingKey, { id: key.id })
+  for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.run(deleteSealingKey, { id: key.id })
 }
 
-function* sealTable(port: Port, table: (typeof sealedTables)[number], resealer: Resealer): Work<void> {
+function* sealTable(port: Port, table: (typeof sealedTables)[number], reseal: Reseal): Work<void> {
   const { start, columns, isJson, placeOf, select, update } = table
   let after: Values = start
   for (let full = true; full; ) {
@@ -120,13 +116,13 @@ function* sealTable(port: Port, table: (typeof sealedTables)[number], resealer: 
       const rows = yield* sql.all(select, { ...after, limit: sealingChunk })
       for (const row of rows) {
         after = Object.fromEntries(Object.keys(start).map((name) => [name, row[name] as Value]))
-        const resealed = columns.map((column) => resealer.reseal(row[column], placeOf(row, column)))
+        const resealed = columns.map((column) => reseal(row[column], placeOf(row, column)))
         if (resealed.every((sealed) => sealed === undefined)) continue
         const values = columns.map((column, i): [string, Value] => {
           const value = resealed[i] ?? row[column]
           return [column, isJson && value !== null ? { sealed: value } : (value as string | null)]
         })
-        yield* sql.all(update, { ...after, ...Object.fromEntries(values) })
+        yield* sql.run(update, { ...after, ...Object.fromEntries(values) })
       }
       return rows.length === sealingChunk
     })
@@ -146,20 +142,6 @@ interface SealingKey {
   readonly proof: string
 }
 
-/** A new row of `sealing_key`. */
-function proofOf(vault: Vault): SealingKey {
-  return { id: vault.sealsWith, proof: vault.seal(proofText, proofPlace) }
-}
-
-/**
- * Checks the vault's keys against those the store knows; throws `SealError` when one has the id but not the bytes. True
- * when the sealing key is the only one that ever sealed here, so that all records are under it.
- */
-function isSettled(vault: Vault, known: readonly SealingKey[]): boolean {
-  for (const { id, proof } of known) if (vault.keyIds.includes(id)) openProof(vault, id, proof)
-  return known.length === 1 && known[0]?.id === vault.sealsWith
-}
-
 function openProof(vault: Vault, id: string, proof: string): void {
   try {
     vault.open(proof, proofPlace)
@@ -169,25 +151,15 @@ function openProof(vault: Vault, id: string, proof: string): void {
   }
 }
 
-/** Seals stored values under a vault's first key. */
-class Resealer {
-  readonly #vault: Vault
-  readonly #known: ReadonlySet<string>
-  readonly #log: ((sentence: string) => void) | undefined
+type Reseal = (stored: unknown, place: SealedPlace) => string | undefined
 
-  /** `known` are the keys that may have sealed something in this store. */
-  constructor(vault: Vault, known: readonly SealingKey[], log: ((sentence: string) => void) | undefined) {
-    this.#vault = vault
-    this.#known = new Set(known.map(({ id }) => id))
-    this.#log = log
-  }
-
-  /**
-   * The stored value under the sealing key; undefined when it stays as it is, as null does. A damaged record stays, with a line in the
-   * log: one bad record does not keep the store closed. Throws `SealError` when a key of this store is missing.
-   */
-  reseal(stored: unknown, place: SealedPlace): string | undefined {
-    const vault = this.#vault
+/**
+ * Makes the function that seals a stored value under the vault's first key. It answers undefined for a value that stays as it
+ * is, as null does. A damaged record stays, with a line in the log: one bad record does not keep the store closed. It throws
+ * `SealError` when one of the `known` keys, which may have sealed something in this store, is missing.
+ */
+function resealer({ vault, log }: StoreContext, known: ReadonlySet<string>): Reseal {
+  return (stored, place) => {
     const by = sealedWith(stored)
     if (stored === null || by === vault.sealsWith) return undefined
     // Written before Sluice sealed. An empty value is never sealed.
@@ -198,8 +170,8 @@ class Resealer {
       return vault.seal(vault.open(String(stored), place), place)
     } catch (error) {
       if (!(error instanceof SealError)) throw error
-      if (by !== undefined && this.#known.has(by) && !vault.keyIds.includes(by)) throw error
-      this.#log?.(`a sealed record is damaged and stays as it is: ${error.message}`)
+      if (by !== undefined && known.has(by) && !vault.keyIds.includes(by)) throw error
+      log?.(`a sealed record is damaged and stays as it is: ${error.message}`)
       return undefined
     }
   }

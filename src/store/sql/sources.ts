@@ -5,9 +5,20 @@ import { type ArrivingSource, changedSource, type NewSource, type RefusingSource
 import type { StoreContext } from '../store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { lockForOneMore } from './applications.ts'
+import { among, deleteFound, probe } from './dialect.ts'
 import { conflictOnUid, findNamed, listNamed, namedTable } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
+import {
+  columnsOf,
+  parameters,
+  replacements,
+  type Shape,
+  snakeCase,
+  statement,
+  toJson,
+  type Values,
+  valuesOf,
+} from './statement.ts'
 
 /** The fields of a source that hold secrets. A setting may be one, such as Meta's verify token. */
 export const sealedSourceFields = ['settings', 'secrets', 'tokens'] as const
@@ -15,18 +26,10 @@ export type SealedSourceField = (typeof sealedSourceFields)[number]
 
 /** The fields that making and changing a source sets, and their columns. */
 const settable = {
-  uid: 'uid',
-  name: 'name',
-  provider: 'provider',
-  settings: 'settings',
-  secrets: 'secrets',
-  tokens: 'tokens',
-  disabled: 'disabled',
-  metadata: 'metadata',
-  ingestType: 'ingest_type',
-  ownsApp: 'owns_app',
+  ...snakeCase('uid', 'name', 'provider', 'settings', 'secrets', 'tokens', 'disabled', 'metadata'),
+  ...snakeCase('ingestType', 'ownsApp'),
 }
-const others = { key: 'key', id: 'id', app: 'app', createdAt: 'created_at', updatedAt: 'updated_at' }
+const others = snakeCase('key', 'id', 'app', 'createdAt', 'updatedAt')
 const columns = columnsOf<Omit<Source, 'damaged'>>({ ...settable, ...others })
 /** A source as it is stored. */
 type SourceRow = Omit<Source, SealedSourceField> & Readonly<Record<SealedSourceField, unknown>>
@@ -37,111 +40,66 @@ const shape: Shape<SourceRow> = {
 }
 
 const table = namedTable<SourceRow>('source', columns, Object.values(settable), shape)
-const selectArriving = statement<SourceRow & { appId: string | null }>(
-  'arriving-source',
-  `select ${columns}, (select id from application where application.key = source.app and deleted_at is null limit 1) as "appId"
-     from source where key = :key`,
-  shape,
-)
+const selectArriving = statement<SourceRow & { appId: string | null }>('arriving-source', shape)`
+  select ${columns}, (select id from application where application.key = source.app and deleted_at is null limit 1) as "appId"
+    from source where key = :key`
 // Leans on source_named.
-const selectNamed = statement<SourceRow>(
-  'sources-named',
-  `select ${columns} from source where uid = :uid limit 2`,
-  shape,
-)
+const selectNamed = statement<SourceRow>('sources-named', shape)`select ${columns} from source where uid = :uid limit 2`
 const deleteRowsOf = (table: string) =>
-  statement(
-    `delete-${table}-of`,
-    ({ among }) => `delete from ${table} where ${among('source', ':sources', 'bigint')} returning source`,
-  )
+  statement(`delete-${table}-of`)`delete from ${table} where ${among('source', ':sources')} returning source`
 const deleteSums = deleteRowsOf('source_arrivals')
 const deleteSamples = deleteRowsOf('source_sample')
-const selectSourcesOf = statement<{ key: number }>(
-  'sources-to-forget',
-  'select key from source where app = :app order by key',
-)
+const selectSourcesOf = statement<{ key: number }>('sources-to-forget')`
+  select key from source where app = :app order by key`
 // Sources of a deleted application go at once, so that nothing arrives any more.
-const deleteRowsOfApp = statement<{ key: number }>(
-  'delete-sources',
-  'delete from source where app = :app returning key',
-)
+const deleteRowsOfApp = statement<{ key: number }>('delete-sources')`delete from source where app = :app returning key`
 
 // A source that was deleted meanwhile gets no row.
-const [accepted, refused, inRow] = ['accepted', 'refused', 'in_row'].map((name) => `cast(:${name} as bigint)`)
-const addSums = statement(
-  'add-source-arrivals',
-  `insert into source_arrivals (source, accepted, accepted_at, refused, refused_at, refused_in_row, refused_code, samples)
-   select key, ${accepted}, case when ${accepted} > 0 then :now end, ${refused}, case when ${refused} > 0 then :now end,
-          ${inRow}, cast(:code as text), 0
-     from source where key = :source
-   on conflict (source) do update set
-     accepted = source_arrivals.accepted + ${accepted},
-     accepted_at = case when ${accepted} > 0 then :now else source_arrivals.accepted_at end,
-     refused = source_arrivals.refused + ${refused},
-     refused_at = case when ${refused} > 0 then :now else source_arrivals.refused_at end,
-     refused_in_row = case when ${accepted} > 0 then ${inRow} else source_arrivals.refused_in_row + ${inRow} end,
-     refused_code = case when ${refused} > 0 then cast(:code as text) else source_arrivals.refused_code end`,
-)
+const accepted = 'cast(:accepted as bigint)'
+const refused = 'cast(:refused as bigint)'
+const inRow = 'cast(:in_row as bigint)'
+const addSums = statement('add-source-arrivals')`
+  insert into source_arrivals (source, accepted, accepted_at, refused, refused_at, refused_in_row, refused_code, samples)
+  select key, ${accepted}, case when ${accepted} > 0 then :now end, ${refused}, case when ${refused} > 0 then :now end,
+         ${inRow}, cast(:code as text), 0
+    from source where key = :source
+  on conflict (source) do update set
+    accepted = source_arrivals.accepted + ${accepted},
+    accepted_at = case when ${accepted} > 0 then :now else source_arrivals.accepted_at end,
+    refused = source_arrivals.refused + ${refused},
+    refused_at = case when ${refused} > 0 then :now else source_arrivals.refused_at end,
+    refused_in_row = case when ${accepted} > 0 then ${inRow} else source_arrivals.refused_in_row + ${inRow} end,
+    refused_code = case when ${refused} > 0 then cast(:code as text) else source_arrivals.refused_code end`
 // Only a source with sums has samples.
-const takeSlot = statement<{ samples: number }>(
-  'take-sample-slot',
-  'update source_arrivals set samples = samples + 1 where source = :source returning samples',
-)
-const putSample = statement(
-  'put-source-sample',
-  `insert into source_sample (source, slot, at, code, reason, method, query, address, headers, body, bytes, unsampled)
-   values (:source, :slot, :now, :code, :reason, :method, :query, :address, :headers, :body, :bytes, :unsampled)
-   on conflict (source, slot) do update set at = excluded.at, code = excluded.code, reason = excluded.reason,
-     method = excluded.method, query = excluded.query, address = excluded.address, headers = excluded.headers,
-     body = excluded.body, bytes = excluded.bytes, unsampled = excluded.unsampled`,
-)
+const takeSlot = statement<{ samples: number }>('take-sample-slot')`
+  update source_arrivals set samples = samples + 1 where source = :source returning samples`
+const sampled = ['code', 'reason', 'method', 'query', 'address', 'headers', 'body', 'bytes', 'unsampled'] as const
+const sampleColumns = columnsOf<ArrivalSample>(snakeCase('at', ...sampled))
+const putSample = statement('put-source-sample')`
+  insert into source_sample (source, slot, at, ${sampled.join(', ')})
+  values (:source, :slot, :now, ${parameters(sampled)})
+  on conflict (source, slot) do update set ${replacements(['at', ...sampled])}`
 // Those of a time when more were kept.
-const dropSlots = statement('drop-sample-slots', 'delete from source_sample where source = :source and slot >= :keep')
-const sampleColumns = columnsOf<ArrivalSample>({
-  at: 'at',
-  code: 'code',
-  reason: 'reason',
-  method: 'method',
-  query: 'query',
-  address: 'address',
-  headers: 'headers',
-  body: 'body',
-  bytes: 'bytes',
-  unsampled: 'unsampled',
-})
-const selectSamples = statement<ArrivalSample>(
-  'source-samples',
-  `select ${sampleColumns} from source_sample where source = :source`,
-  { json: ['headers'] },
-)
+const dropSlots = statement('drop-sample-slots')`delete from source_sample where source = :source and slot >= :keep`
+const selectSamples = statement<ArrivalSample>('source-samples', { json: ['headers'] })`
+  select ${sampleColumns} from source_sample where source = :source`
 // Leans on source_sample_at.
-const sweepOldSamples = statement('sweep-source-samples', ({ deleteFound }) =>
-  deleteFound('source_sample', 'source, slot', 'where at < :now - cast(:age as bigint) order by at limit :limit'),
+const sweepOldSamples = statement('sweep-source-samples')`
+  ${deleteFound('source_sample', 'source, slot', 'where at < :now - cast(:age as bigint) order by at limit :limit')}`
+const sumsColumns = columnsOf<ArrivalSums>(
+  snakeCase('accepted', 'acceptedAt', 'refused', 'refusedAt', 'refusedInRow', 'refusedCode'),
 )
-const sumsColumns = columnsOf<ArrivalSums>({
-  accepted: 'accepted',
-  acceptedAt: 'accepted_at',
-  refused: 'refused',
-  refusedAt: 'refused_at',
-  refusedInRow: 'refused_in_row',
-  refusedCode: 'refused_code',
-})
-const selectSums = statement<ArrivalSums & { source: number }>(
-  'source-arrivals',
-  ({ among }) => `select source, ${sumsColumns} from source_arrivals where ${among('source', ':sources', 'bigint')}`,
-)
+const selectSums = statement<ArrivalSums & { source: number }>('source-arrivals')`
+  select source, ${sumsColumns} from source_arrivals where ${among('source', ':sources')}`
 // Leans on source_arrivals_refused. A source that is disabled refuses on purpose.
-const selectRefusing = statement<RefusingSource>(
-  'refusing-sources',
-  ({ probe }) => `
-    select source.key, source.app, source.id, source.uid, source.name, source.provider, ${sumsColumns},
-           (select id from application where application.key = source.app limit 1) as "appId"
-      from (select * from source_arrivals
-             where refused_in_row > 0 and refused_in_row >= cast(:refusals as bigint) and refused_at > :now - cast(:since as bigint)
-               and (accepted_at is null or accepted_at < :now - cast(:since as bigint))
-             order by refused_at desc limit :limit) as refusing
-      ${probe('source', 'source.key = refusing.source and not source.disabled')}`,
-)
+const selectRefusing = statement<RefusingSource>('refusing-sources')`
+  select source.key, source.app, source.id, source.uid, source.name, source.provider, ${sumsColumns},
+         (select id from application where application.key = source.app limit 1) as "appId"
+    from (select * from source_arrivals
+           where refused_in_row > 0 and refused_in_row >= cast(:refusals as bigint) and refused_at > :now - cast(:since as bigint)
+             and (accepted_at is null or accepted_at < :now - cast(:since as bigint))
+           order by refused_at desc limit :limit) as refusing
+    ${probe('source', 'source.key = refusing.source and not source.disabled')}`
 
 /** URLs that take webhooks of other senders in. */
 export function sources(port: Port): Methods<Sources> {
@@ -198,7 +156,7 @@ export function sources(port: Port): Methods<Sources> {
           const now = yield* sql.now()
           const after = { ...changedSource(opened(row), change, now), updatedAt: Math.max(now, row.updatedAt) }
           named.uid = after.uid
-          yield* sql.all(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
+          yield* sql.run(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
           return after
         }),
       )
@@ -206,7 +164,7 @@ export function sources(port: Port): Methods<Sources> {
 
     *deleteSource(app, key) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(table.remove, { app, key })) === undefined) return false
+        if (!(yield* sql.any(table.remove, { app, key }))) return false
         yield* deleteArrivals(sql, [key])
         return true
       })
@@ -217,14 +175,14 @@ export function sources(port: Port): Methods<Sources> {
         // In one order, so that two processes never wait for each other's rows.
         for (const count of [...counts].sort((a, b) => a.source - b.source)) {
           const { source, accepted, refused, refusedInRow, refusedCode } = count
-          yield* sql.all(addSums, { source, accepted, refused, in_row: refusedInRow, code: refusedCode })
+          yield* sql.run(addSums, { source, accepted, refused, in_row: refusedInRow, code: refusedCode })
         }
         for (const { headers, ...sample } of keep === 0 ? [] : samples) {
           const { source } = sample
           const taken = yield* sql.first(takeSlot, { source })
           if (taken === undefined) continue
-          yield* sql.all(putSample, { ...sample, headers: toJson(headers), slot: taken.samples % keep })
-          yield* sql.all(dropSlots, { source, keep })
+          yield* sql.run(putSample, { ...sample, headers: toJson(headers), slot: taken.samples % keep })
+          yield* sql.run(dropSlots, { source, keep })
         }
       })
     },
@@ -240,17 +198,15 @@ export function sources(port: Port): Methods<Sources> {
       return samples.sort((a, b) => b.at - a.at).slice(0, limit)
     },
 
-    *sweepSamples(ageMs, limit) {
-      return (yield* port.relaxed.all(sweepOldSamples, { age: ageMs, limit })).length
-    },
+    sweepSamples: (ageMs, limit) => port.relaxed.count(sweepOldSamples, { age: ageMs, limit }),
 
     refusingSources: (sinceMs, refusals, limit) => port.all(selectRefusing, { since: sinceMs, refusals, limit }),
   }
 }
 
 function* deleteArrivals(sql: Sql, sources: readonly number[]): Work<void> {
-  yield* sql.all(deleteSums, { sources })
-  yield* sql.all(deleteSamples, { sources })
+  yield* sql.run(deleteSums, { sources })
+  yield* sql.run(deleteSamples, { sources })
 }
 
 /** Deletes the sources of an application and what arrived at them. */
@@ -268,7 +224,7 @@ export function* deleteSourcesOf(sql: Sql, app: number): Work<void> {
  */
 export function* forgetSamples(sql: Sql, app: number): Work<number> {
   const sources = (yield* sql.all(selectSourcesOf, { app })).map(({ key }) => key)
-  return sources.length === 0 ? 0 : (yield* sql.all(deleteSamples, { sources })).length
+  return sources.length === 0 ? 0 : yield* sql.count(deleteSamples, { sources })
 }
 
 type Sealable = Omit<Source, 'id'>

@@ -1,14 +1,11 @@
 import type { Application } from '../../domain/endpoint.ts'
-import type { MessageWeight } from '../../domain/erasure.ts'
+import { type Erased, type MessageWeight, nothingErased } from '../../domain/erasure.ts'
 import { isSame } from '../../domain/field.ts'
 import type { DeliveryKey } from '../messages.ts'
 import type { Plan } from '../plan.ts'
 import type { StoreContext } from '../store.ts'
 import {
-  type Erased,
-  type ErasedCounts,
   type Erasure,
-  nothingErased,
   type Rewritten,
   type SubjectMessage,
   type SubjectRules,
@@ -16,6 +13,7 @@ import {
   unindexedSubject,
 } from '../subjects.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged } from '../vault.ts'
+import { among, bytes, lengthOf, rowsOf } from './dialect.ts'
 import {
   deleteForms,
   type ErasableMessage,
@@ -35,40 +33,32 @@ import { statement } from './statement.ts'
 
 const selectIndexing = statement<{ pointers: string | null; secret: string | null; since: number | null }>(
   'subject-indexing',
-  `select coalesce(a.settings, '{}') ->> 'subjectPointers' as pointers, k.secret, k.since
-     from application as a left join subject_key as k on k.app = a.key
-    where a.key = :app and a.deleted_at is null`,
-)
-const upsertKey = statement(
-  'set-subject-key',
-  `insert into subject_key (app, secret, since) values (:app, :secret, :now)
-   on conflict (app) do update set since = excluded.since`,
-)
+)`
+  select coalesce(a.settings, '{}') ->> 'subjectPointers' as pointers, k.secret, k.since
+    from application as a left join subject_key as k on k.app = a.key
+   where a.key = :app and a.deleted_at is null`
+const upsertKey = statement('set-subject-key')`
+  insert into subject_key (app, secret, since) values (:app, :secret, :now)
+  on conflict (app) do update set since = excluded.since`
 // Two ranges of the primary key.
 const ofHash = (hash: string) => `
   select message from subject
    where app = :app and hash = ${hash} and message > :after and message < :until order by message limit :limit`
-const selectMessages = statement<SubjectMessage>(
-  'subject-messages',
-  `select message, max(indexed) = 1 as indexed
-     from (select message, 1 as indexed from (${ofHash(':hash')}) as named
-           union all
-           select message, 0 as indexed from (${ofHash(`'${unindexedSubject}'`)}) as unread) as found
-    group by message order by message limit :limit`,
-  { flags: ['indexed'] },
-)
+const selectMessages = statement<SubjectMessage>('subject-messages', { flags: ['indexed'] })`
+  select message, max(indexed) = 1 as indexed
+    from (select message, 1 as indexed from (${ofHash(':hash')}) as named
+          union all
+          select message, 0 as indexed from (${ofHash(`'${unindexedSubject}'`)}) as unread) as found
+   group by message order by message limit :limit`
 
 // Neither database reads a body or an answer to tell its length.
 const ofMessage = (table: string) =>
   `from ${table} where ${table}.message = message.key and ${inSpan(`${table}.message`)}`
-const weighAll = statement<MessageWeight>(
-  'weigh-messages',
-  ({ among, lengthOf }) => `
-    select key as message, ${lengthOf('endpoints')} as endpoints, (select count(*) ${ofMessage('attempt')}) as attempts,
-           cast(length(body) + coalesce((select sum(length(body)) ${ofMessage('variant')}), 0) as bigint) as "bodyBytes",
-           cast(coalesce((select sum(${answerBytes}) ${ofMessage('attempt')}), 0) as bigint) as "answerBytes"
-      from message where ${among('key', ':messages', 'bigint')} and ${inSpan('key')} order by key`,
-)
+const weighAll = statement<MessageWeight>('weigh-messages')`
+  select key as message, ${lengthOf('endpoints')} as endpoints, (select count(*) ${ofMessage('attempt')}) as attempts,
+         cast(length(body) + coalesce((select sum(length(body)) ${ofMessage('variant')}), 0) as bigint) as "bodyBytes",
+         cast(coalesce((select sum(${answerBytes}) ${ofMessage('attempt')}), 0) as bigint) as "answerBytes"
+    from message where ${among('key', ':messages')} and ${inSpan('key')} order by key`
 
 const secretLength = 43
 
@@ -112,7 +102,7 @@ export function* followPointers(
   if (subjectPointers === undefined || isSame(subjectPointers, before?.settings.subjectPointers)) return
   // The secret of an application that has one stays: hashes that are stored keep their meaning.
   const secret = sealValue(vault, { secret: randomText(secretLength) }, subjectKeyPlace(app)) as string
-  yield* sql.all(upsertKey, { app, secret })
+  yield* sql.run(upsertKey, { app, secret })
 }
 
 /** The rules in stored columns. A secret that does not open is null, and leaves a line in the log. */
@@ -137,42 +127,28 @@ export function subjectKeyPlace(app: number): SealedPlace {
 /** The columns beside the body in which a producer may have named the person. */
 const otherColumns = `${producerColumns}, event_id = null`
 const eraseMessages = erasingBodies('erase-subject-messages', `${otherColumns}, erase_reason = 'subject'`)
-const rewriteMessage = statement(
-  'rewrite-subject-message',
-  ({ bytes }) => `update message set body = ${bytes(':body')}, ${otherColumns} where key = :message`,
-)
-const selectRewritten = statement(
-  'find-rewritten',
-  ({ bytes }) => `select key from message where key = :message and body = ${bytes(':body')}`,
-)
-const rewriteVariant = statement(
-  'rewrite-variant',
-  ({ bytes }) => `
-    update variant set body = ${bytes(':body')}, signature = cast(:signature as text)
-     where message = :message and n = :n`,
-)
-const deleteOtherVariants = statement(
-  'delete-other-variants',
-  ({ among }) => `delete from variant where message = :message and not (${among('n', ':kept', 'integer')})`,
-)
-const deleteEventIds = statement(
-  'delete-subject-event-ids',
-  ({ among }) => `
-    delete from event_id
-     where app = :app and ${among('event_id', ':event_ids', 'text')} and ${among('message', ':messages', 'bigint')}`,
-)
-const insertSubjects = statement(
-  'index-subjects-again',
-  ({ rowsOf }) => `
-    insert into subject (app, hash, message)
-    select :app, cast(:hash as text), found.message from ${rowsOf(':messages', 'found', { message: 'bigint' })} where true
-    on conflict do nothing`,
-)
+const rewriteMessage = statement('rewrite-subject-message')`
+  update message set body = ${bytes(':body')}, ${otherColumns} where key = :message`
+const selectRewritten = statement('find-rewritten')`
+  select key from message where key = :message and body = ${bytes(':body')}`
+const rewriteVariant = statement('rewrite-variant')`
+  update variant set body = ${bytes(':body')}, signature = cast(:signature as text)
+   where message = :message and n = :n`
+const deleteOtherVariants = statement('delete-other-variants')`
+  delete from variant where message = :message and not (${among('n', ':kept', 'integer')})`
+const deleteEventIds = statement('delete-subject-event-ids')`
+  delete from event_id
+   where app = :app and ${among('event_id', ':event_ids', 'text')} and ${among('message', ':messages')}`
+const insertSubjects = statement('index-subjects-again')`
+  insert into subject (app, hash, message)
+  select :app, cast(:hash as text), found.message from ${rowsOf(':messages', 'found', { message: 'bigint' })} where true
+  on conflict do nothing`
 // A letter that waits for no file was written to one, if this store ever had a file.
-const selectFiled = statement('any-dead-file', 'select 1 from dead_file where bytes > 0 limit 1')
-const selectPlan = statement<{ plan: Plan | null }>('subject-plan', 'select plan from message where key = :message', {
+const selectFiled = statement('any-dead-file')`select 1 from dead_file where bytes > 0 limit 1`
+const selectPlan = statement<{ plan: Plan | null }>('subject-plan', {
   json: ['plan'],
-})
+})`
+  select plan from message where key = :message`
 
 /** A message of a step, and what becomes of it. */
 interface Case {
@@ -205,7 +181,7 @@ export function* eraseSubjects(sql: Transaction, erasures: readonly Erasure[]): 
   yield* erasePayloads(sql, touched)
   // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
   const cancelled = touched.flatMap((each) => (each.fate === 'erased' ? each.places : []))
-  if (cancelled.length > 0) yield* sql.all(deleteQueued, { places: cancelled })
+  if (cancelled.length > 0) yield* sql.run(deleteQueued, { places: cancelled })
   const keys = new Set(touched.map(({ row }) => row.key))
   const answers = yield* eraseAnswers(
     sql,
@@ -221,7 +197,7 @@ export function* eraseSubjects(sql: Transaction, erasures: readonly Erasure[]): 
 function* isRewritten(sql: Sql, erasure: Erasure): Work<boolean> {
   if (erasure.how !== 'rewrite' || (erasure.part?.from ?? 0) > 0) return false
   const { message, body } = erasure
-  return (yield* sql.first(selectRewritten, { message, body })) !== undefined
+  return yield* sql.any(selectRewritten, { message, body })
 }
 
 /** The deliveries that the step deals with. */
@@ -257,26 +233,26 @@ function* erasePayloads(sql: Transaction, touched: readonly Case[]): Work<void> 
   const named = firsts.flatMap(({ row }) => (row.event_id === null ? [] : [{ ...row, event_id: row.event_id }]))
   for (const [app, rows] of Map.groupBy(named, (row) => row.app)) {
     const messages = rows.map(({ key }) => key)
-    yield* sql.all(deleteEventIds, { app, event_ids: rows.map((row) => row.event_id), messages })
+    yield* sql.run(deleteEventIds, { app, event_ids: rows.map((row) => row.event_id), messages })
   }
   for (const { fate, erasure } of firsts) {
     if (fate === 'rewritten' && erasure.how === 'rewrite') yield* rewrite(sql, erasure.message, erasure)
   }
   const messages = firsts.filter(({ fate }) => fate === 'erased').map(({ row }) => row.key)
   if (messages.length === 0) return
-  yield* sql.all(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
+  yield* sql.run(eraseMessages, { messages, ...spanOfKeys(messages), nothing: new Uint8Array() })
   yield* deleteForms(sql, messages)
 }
 
 function* rewrite(sql: Transaction, message: number, { body, variants }: Rewritten): Work<void> {
-  yield* sql.all(rewriteMessage, { message, body })
-  yield* sql.all(deleteOtherVariants, { message, kept: variants.map(({ n }) => n) })
-  for (const variant of variants) yield* sql.all(rewriteVariant, { message, ...variant })
+  yield* sql.run(rewriteMessage, { message, body })
+  yield* sql.run(deleteOtherVariants, { message, kept: variants.map(({ n }) => n) })
+  for (const variant of variants) yield* sql.run(rewriteVariant, { message, ...variant })
 }
 
 /** The dead letters among those erased that were written to a dead-letter file before. */
 function* filedAmong(sql: Sql, { dead, unfiled }: ErasedAnswers): Work<DeliveryKey[]> {
-  if (dead.length === 0 || (yield* sql.first(selectFiled)) === undefined) return []
+  if (dead.length === 0 || !(yield* sql.any(selectFiled))) return []
   const waiting = new Set(unfiled.map(({ endpoint, message }) => `${endpoint} ${message}`))
   return dead.filter(({ endpoint, message }) => !waiting.has(`${endpoint} ${message}`))
 }
@@ -293,7 +269,7 @@ function* reindex(sql: Sql, cases: readonly Case[], gone: readonly number[]): Wo
   ]
   for (const [app, list] of Map.groupBy(again, ({ row }) => row.app)) {
     for (const [hash, some] of Map.groupBy(list, ({ erasure }) => erasure.hash)) {
-      yield* sql.all(insertSubjects, { app, hash, messages: some.map(({ row }) => ({ message: row.key })) })
+      yield* sql.run(insertSubjects, { app, hash, messages: some.map(({ row }) => ({ message: row.key })) })
     }
   }
 }
@@ -303,7 +279,7 @@ function summed(touched: readonly Case[], { attempts, dead }: ErasedAnswers, fil
   const isCounted = ({ message }: DeliveryKey) => !settled.has(message)
   const placesOf = (fate: Case['fate']) =>
     touched.reduce((sum, each) => sum + (each.fate === fate ? each.places.length : 0), 0)
-  const counts: ErasedCounts = {
+  const counts: Erased['counts'] = {
     ...nothingErased,
     messages: touched.filter(({ fate, isFirst, row }) => isFirst && fate === 'erased' && !row.expunged).length,
     rewritten: touched.filter(({ fate, isFirst }) => isFirst && fate === 'rewritten').length,

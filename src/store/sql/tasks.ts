@@ -4,10 +4,21 @@ import { longestPauseMs, statusAfter, type Task, type TaskWork } from '../../dom
 import type { DeliveryKey } from '../messages.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
 import { appendAudit } from './auditing.ts'
+import { among, forUpdate, forUpdateSkipLocked, probe, rowsOf } from './dialect.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
 import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
 import { forgetSamples } from './sources.ts'
-import { type Dialect, inBothOrders, listStart, type Shape, statement, toJson } from './statement.ts'
+import {
+  beyond,
+  direction,
+  fragment,
+  inBothOrders,
+  listStart,
+  type Part,
+  type Shape,
+  statement,
+  toJson,
+} from './statement.ts'
 import { eraseSubjects } from './subjects.ts'
 
 type TaskRow = Omit<Task, 'work'> & TaskWork & { readonly epoch: number }
@@ -16,87 +27,54 @@ const columns =
   'key, id, app, type, status, input, cursor, data, epoch, created_at as "createdAt", updated_at as "updatedAt"'
 const shape: Shape<TaskRow> = { json: ['input', 'cursor', 'data'] }
 
-const insertTask = statement<TaskRow>(
-  'insert-task',
-  `insert into task (key, id, app, type, status, input, data, created_at, updated_at)
-   values (:key, :id, :app, :type, 'running', :input, :data, :now, :now)
-   on conflict (key) do nothing returning ${columns}`,
-  shape,
-)
-const selectTask = statement<TaskRow>('task', `select ${columns} from task where key = :key`, shape)
-const selectTasks = inBothOrders<TaskRow>(
-  'tasks',
-  (beyond, direction) => `
-    select ${columns} from task where key ${beyond} :after order by key ${direction} limit :limit`,
-  shape,
-)
+const insertTask = statement<TaskRow>('insert-task', shape)`
+  insert into task (key, id, app, type, status, input, data, created_at, updated_at)
+  values (:key, :id, :app, :type, 'running', :input, :data, :now, :now)
+  on conflict (key) do nothing returning ${columns}`
+const selectTask = statement<TaskRow>('task', shape)`select ${columns} from task where key = :key`
+const selectTasks = inBothOrders<TaskRow>('tasks', shape)`
+  select ${columns} from task where key ${beyond} :after order by key ${direction} limit :limit`
 // Leans on task_running. A lease or a pause that reaches further than it is long was written before the clock was set back.
-const freeTask = (condition: string) => `
+const freeTask = (condition: Part) => fragment`
   select key from task
    where ${condition} status = 'running' and (lease_until <= :now or lease_until > :now + cast(:lease_ms as bigint))
      and (rest_until <= :now or rest_until > :now + ${longestPauseMs})
    order by lease_until limit 1`
 /** The statements that look for a free task and that lease it. */
-function taking(name: string, condition: (dialect: Dialect) => string) {
+function taking(name: string, condition: Part) {
   return {
-    find: statement(`free-${name}`, (dialect) => freeTask(condition(dialect))),
-    lease: statement<TaskRow>(
-      `lease-${name}`,
-      (dialect) => `
-        update task set epoch = epoch + 1, lease_until = :now + cast(:lease_ms as bigint)
-         where key = (${freeTask(condition(dialect))} ${dialect.forUpdateSkipLocked})
-        returning ${columns}`,
-      shape,
-    ),
+    find: statement(`free-${name}`)`${freeTask(condition)}`,
+    lease: statement<TaskRow>(`lease-${name}`, shape)`
+      update task set epoch = epoch + 1, lease_until = :now + cast(:lease_ms as bigint)
+       where key = (${freeTask(condition)} ${forUpdateSkipLocked})
+      returning ${columns}`,
   }
 }
-const anyTask = taking('task', () => '')
+const anyTask = taking('task', '')
 // A task without an application reads no payloads.
-const taskOfRegions = taking(
-  'task-of-regions',
-  ({ among }) => `
-    (app is null or ${among(
-      `coalesce((select region from lane where endpoint = cast(task.input ->> 'endpoint' as bigint)),
-                (select settings ->> 'region' from application where key = task.app), '${defaultRegion}')`,
-      ':regions',
-      'text',
-    )}) and `,
-)
-const lockLeased = statement(
-  'lock-leased-task',
-  ({ forUpdate }) => `
-    select key from task where key = :key and epoch = :epoch and status = 'running' ${forUpdate}`,
-)
-const saveStep = statement(
-  'save-step',
-  `update task set cursor = :cursor, status = :status, data = :data, lease_until = :now + cast(:lease_ms as bigint),
-          rest_until = :now + cast(:pause_ms as bigint), updated_at = :now
-    where key = :key`,
-)
-const releaseLeased = statement(
-  'release-task',
-  `update task set lease_until = 0 where key = :key and epoch = :epoch and status = 'running'`,
-)
-const releaseAll = statement('release-all-tasks', `update task set lease_until = 0 where status = 'running'`)
-const lockTask = statement<TaskRow>(
-  'lock-task',
-  ({ forUpdate }) => `select ${columns} from task where key = :key ${forUpdate}`,
-  shape,
-)
-const setStatus = statement<TaskRow>(
-  'set-task-status',
-  `update task set status = :status, lease_until = 0, updated_at = :now where key = :key returning ${columns}`,
-  shape,
-)
+const regionOfTask = `
+  coalesce((select region from lane where endpoint = cast(task.input ->> 'endpoint' as bigint)),
+           (select settings ->> 'region' from application where key = task.app), '${defaultRegion}')`
+const inRegions = fragment`(app is null or ${among(regionOfTask, ':regions', 'text')}) and `
+const taskOfRegions = taking('task-of-regions', inRegions)
+const lockLeased = statement('lock-leased-task')`
+  select key from task where key = :key and epoch = :epoch and status = 'running' ${forUpdate}`
+const saveStep = statement('save-step')`
+  update task set cursor = :cursor, status = :status, data = :data, lease_until = :now + cast(:lease_ms as bigint),
+         rest_until = :now + cast(:pause_ms as bigint), updated_at = :now
+   where key = :key`
+const releaseLeased = statement('release-task')`
+  update task set lease_until = 0 where key = :key and epoch = :epoch and status = 'running'`
+const releaseAll = statement('release-all-tasks')`update task set lease_until = 0 where status = 'running'`
+const lockTask = statement<TaskRow>('lock-task', shape)`select ${columns} from task where key = :key ${forUpdate}`
+const setStatus = statement<TaskRow>('set-task-status', shape)`
+  update task set status = :status, lease_until = 0, updated_at = :now where key = :key returning ${columns}`
 
 // Another task that replays them waits, and then finds them gone. Locked in one order by all tasks, so that no two deadlock.
-const lockDead = statement<DeliveryKey>(
-  'lock-dead',
-  ({ rowsOf, probe, forUpdate }) => `
-    select listed.endpoint, listed.message
-      from (select * from ${rowsOf(':letters', 'unordered', deliveryFields)} order by endpoint, message) as listed
-      ${probe('dead', 'dead.endpoint = listed.endpoint and dead.message = listed.message', forUpdate)}`,
-)
+const lockDead = statement<DeliveryKey>('lock-dead')`
+  select listed.endpoint, listed.message
+    from (select * from ${rowsOf(':letters', 'unordered', deliveryFields)} order by endpoint, message) as listed
+    ${probe('dead', 'dead.endpoint = listed.endpoint and dead.message = listed.message', forUpdate)}`
 
 /** Long work that is done in steps. */
 export function tasks(port: Port): Methods<Tasks> {
@@ -125,7 +103,7 @@ export function tasks(port: Port): Methods<Tasks> {
       const { find, lease: take } = regions === null ? anyTask : taskOfRegions
       const lease = { lease_ms: leaseMs, ...(regions !== null && { regions }) }
       // Reads first, because the usual answer is "none" and needs no write lock.
-      if ((yield* port.relaxed.first(find, lease)) === undefined) return undefined
+      if (!(yield* port.relaxed.any(find, lease))) return undefined
       const row = yield* port.relaxed.transaction((sql) => sql.first(take, lease))
       return row && { ...toTask(row), epoch: row.epoch }
     },
@@ -135,7 +113,7 @@ export function tasks(port: Port): Methods<Tasks> {
       const { erase, audit, forgetSamplesOf } = step
       const transaction = erase || audit || forgetSamplesOf ? port.erase : port.relaxed.transaction
       return yield* transaction(function* (sql): Work<StepDone | 'lost'> {
-        if ((yield* sql.first(lockLeased, { key, epoch })) === undefined) return 'lost'
+        if (!(yield* sql.any(lockLeased, { key, epoch }))) return 'lost'
         const replayed = yield* requeue(sql, step.onlyDead ? yield* stillDead(sql, step.replay) : step.replay)
         const purged = step.purge.length === 0 ? [] : yield* sql.all(deleteDead, { letters: keysOf(step.purge) })
         const erased = erase && (yield* eraseSubjects(sql, erase))
@@ -150,15 +128,13 @@ export function tasks(port: Port): Methods<Tasks> {
         const pauseMs = status === 'running' ? step.restMs(done) : 0
         const leaseMs = status === 'running' && pauseMs === 0 ? step.leaseMs : 0
         const saved = { cursor: toJson(cursor), status, data: toJson(step.data(done)) }
-        yield* sql.all(saveStep, { key, ...saved, lease_ms: leaseMs, pause_ms: pauseMs })
+        yield* sql.run(saveStep, { key, ...saved, lease_ms: leaseMs, pause_ms: pauseMs })
         if (audit) yield* appendAudit(sql, port.context, audit)
         return done
       })
     },
 
-    *releaseTask({ key, epoch }) {
-      yield* port.relaxed.all(releaseLeased, { key, epoch })
-    },
+    releaseTask: ({ key, epoch }) => port.relaxed.run(releaseLeased, { key, epoch }),
 
     *commandTask(id, command) {
       const key = decodeKey('qtask', id)
@@ -178,7 +154,7 @@ export function tasks(port: Port): Methods<Tasks> {
 
 /** Ends the leases of all tasks: for the process that has just proved that it alone owns the file. */
 export function* releaseAllTasks(sql: Sql): Work<void> {
-  yield* sql.all(releaseAll)
+  yield* sql.run(releaseAll)
 }
 
 function* stillDead(sql: Transaction, letters: readonly DeliveryKey[]): Work<DeliveryKey[]> {

@@ -1,16 +1,23 @@
 import { decodeKey } from '../../domain/ids.ts'
 import {
-  noteUseEveryMs,
   type OwnedWebSession,
   sessionsPerOwner,
   type WebSession,
   type WebSessionOwner,
   type WebSessions,
 } from '../access.ts'
-import { selectOldestAdminKey, selectWorkingApiKey, selectWorkingAppToken, toApiKey, toAppToken } from './access.ts'
+import {
+  noteUseOf,
+  selectOldestAdminKey,
+  selectWorkingApiKey,
+  selectWorkingAppToken,
+  toApiKey,
+  toAppToken,
+} from './access.ts'
+import { deleteFound } from './dialect.ts'
 import { readPage } from './named-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { inBothOrders, statement, type Values } from './statement.ts'
+import { beyond, direction, inBothOrders, statement, type Values } from './statement.ts'
 
 interface WebSessionRow extends Omit<WebSession, 'kind'> {
   readonly ownerKind: 'api_key' | 'app_token' | 'admin'
@@ -31,71 +38,48 @@ const selectSessions = `
          last_used_at as "lastUsedAt"
     from web_session`
 
-const insertSession = statement<{ key: number }>(
-  'insert-web-session',
-  `insert into web_session (key, id, kind, hash, owner_kind, owner, admin_hash, user_agent, address, created_at, expires_at)
-   values (:key, :id, :kind, :hash, :owner_kind, :owner, :admin_hash, :user_agent, :address, :now,
-           :now + cast(:expires_in_ms as bigint))
-   on conflict (key) do nothing returning key`,
-)
+const insertSession = statement<{ key: number }>('insert-web-session')`
+  insert into web_session (key, id, kind, hash, owner_kind, owner, admin_hash, user_agent, address, created_at, expires_at)
+  values (:key, :id, :kind, :hash, :owner_kind, :owner, :admin_hash, :user_agent, :address, :now,
+          :now + cast(:expires_in_ms as bigint))
+  on conflict (key) do nothing returning key`
 // Leans on the unique index over the hash.
-const selectSession = statement<WebSessionRow>(
-  'web-session',
-  `${selectSessions} where hash = :hash and kind = :kind and expires_at > :now`,
-)
-const selectSessionByKey = statement<WebSessionRow>('web-session-by-key', `${selectSessions} where key = :key`)
+const selectSession = statement<WebSessionRow>('web-session')`
+  ${selectSessions} where hash = :hash and kind = :kind and expires_at > :now`
+const selectSessionByKey = statement<WebSessionRow>('web-session-by-key')`${selectSessions} where key = :key`
 
 // Leans on web_session_owner.
 const isOwned = 'owner_kind = :owner_kind and owner = :owner'
 const listed = `kind = 'session' and expires_at > :now`
-const selectAllSessions = inBothOrders<WebSessionRow>(
-  'web-sessions',
-  (beyond, direction) =>
-    `${selectSessions} where key ${beyond} :after and ${listed} order by key ${direction} limit :limit`,
-)
-const selectOwnedSessions = inBothOrders<WebSessionRow>(
-  'owned-web-sessions',
-  (beyond, direction) =>
-    `${selectSessions} where ${isOwned} and key ${beyond} :after and ${listed} order by key ${direction} limit :limit`,
-)
-const deleteSession = statement<{ key: number }>(
-  'delete-web-session',
-  'delete from web_session where key = :key returning key',
-)
-const deleteAllSessions = statement<{ key: number }>(
-  'delete-web-sessions',
-  `delete from web_session where key <> :except and kind = 'session' returning key`,
-)
-const deleteOwnedSessions = statement<{ key: number }>(
-  'delete-owned-web-sessions',
-  `delete from web_session where ${isOwned} and key <> :except and kind = 'session' returning key`,
-)
+const selectAllSessions = inBothOrders<WebSessionRow>('web-sessions')`
+  ${selectSessions} where key ${beyond} :after and ${listed} order by key ${direction} limit :limit`
+const selectOwnedSessions = inBothOrders<WebSessionRow>('owned-web-sessions')`
+  ${selectSessions} where ${isOwned} and key ${beyond} :after and ${listed} order by key ${direction} limit :limit`
+const deleteSession = statement<{ key: number }>('delete-web-session')`
+  delete from web_session where key = :key returning key`
+const deleteAllSessions = statement<{ key: number }>('delete-web-sessions')`
+  delete from web_session where key <> :except and kind = 'session' returning key`
+const deleteOwnedSessions = statement<{ key: number }>('delete-owned-web-sessions')`
+  delete from web_session where ${isOwned} and key <> :except and kind = 'session' returning key`
 /** Ends the sessions of an owner behind its newest ones. */
-const trimSessions = statement('trim-web-sessions', ({ deleteFound }) =>
-  deleteFound(
+const trimSessions = statement('trim-web-sessions')`
+  ${deleteFound(
     'web_session',
     'key',
     `where ${isOwned} and kind = :kind order by key desc limit 1000 offset ${sessionsPerOwner}`,
-  ),
-)
+  )}`
 // Leans on web_session_expires.
-const sweepSessions = statement('sweep-web-sessions', 'delete from web_session where expires_at <= :now')
+const sweepSessions = statement('sweep-web-sessions')`delete from web_session where expires_at <= :now`
 // Leans on the unique index over the hash.
-const deleteLink = statement<{ key: number }>(
-  'use-sign-in-link',
-  `delete from web_session where hash = :hash and kind = 'link' and expires_at > :now returning key`,
-)
-const noteUse = statement(
-  'note-web-session-use',
-  `update web_session set last_used_at = :now
-    where key = :key and (last_used_at is null or last_used_at <= :now - ${noteUseEveryMs})`,
-)
+const deleteLink = statement<{ key: number }>('use-sign-in-link')`
+  delete from web_session where hash = :hash and kind = 'link' and expires_at > :now returning key`
+const noteUse = noteUseOf('note-web-session-use', 'web_session')
 
 /** Sessions of browsers and sign-in links. */
 export function webSessions(port: Port): Methods<WebSessions> {
   function* create(kind: 'session' | 'link', owner: WebSessionOwner, values: Values): Work<WebSessionRow> {
     return yield* port.transaction(function* (sql) {
-      yield* sql.all(sweepSessions)
+      yield* sql.run(sweepSessions)
       const admin_hash = 'adminHash' in owner ? owner.adminHash : null
       const { key } = yield* insertNew(sql, 'sess', insertSession, () => ({
         kind,
@@ -103,7 +87,7 @@ export function webSessions(port: Port): Methods<WebSessions> {
         admin_hash,
         ...values,
       }))
-      yield* sql.all(trimSessions, { kind, ...ownerOf(owner) })
+      yield* sql.run(trimSessions, { kind, ...ownerOf(owner) })
       return (yield* sql.first(selectSessionByKey, { key })) as WebSessionRow
     })
   }
@@ -129,22 +113,20 @@ export function webSessions(port: Port): Methods<WebSessions> {
       return yield* port.transaction(function* (sql) {
         const found = yield* sql.first(selectSessionByKey, { key })
         if (found?.id !== id || (owner !== null && !isOwner(found, owner))) return false
-        return (yield* sql.first(deleteSession, { key })) !== undefined
+        return yield* sql.any(deleteSession, { key })
       })
     },
 
     *endWebSessions(owner, except) {
       const values = { except: except ?? -1 }
-      return (yield* port.transaction((sql) =>
+      return yield* port.transaction((sql) =>
         owner === null
-          ? sql.all(deleteAllSessions, values)
-          : sql.all(deleteOwnedSessions, { ...values, ...ownerOf(owner) }),
-      )).length
+          ? sql.count(deleteAllSessions, values)
+          : sql.count(deleteOwnedSessions, { ...values, ...ownerOf(owner) }),
+      )
     },
 
-    *noteWebSessionUse(key) {
-      yield* port.relaxed.all(noteUse, { key })
-    },
+    noteWebSessionUse: (key) => port.relaxed.run(noteUse, { key }),
 
     *createSignInLink({ hash, owner, expiresInMs }) {
       const values = { hash, expires_in_ms: Math.round(expiresInMs) }
@@ -155,9 +137,7 @@ export function webSessions(port: Port): Methods<WebSessions> {
       return yield* withOwner(port, yield* port.first(selectSession, { hash, kind: 'link' }))
     },
 
-    *useSignInLink(hash) {
-      return (yield* port.transaction((sql) => sql.first(deleteLink, { hash }))) !== undefined
-    },
+    useSignInLink: (hash) => port.transaction((sql) => sql.any(deleteLink, { hash })),
 
     *findAdminKey() {
       const row = yield* port.first(selectOldestAdminKey)

@@ -11,6 +11,7 @@ import {
 } from '../lanes.ts'
 import type { Leader, Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
+import { among, forUpdate, forUpdateSkipLocked, greatest, json, least } from './dialect.ts'
 import { type SendableRow, toSendable } from './endpoint-rows.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -20,98 +21,67 @@ import { statement } from './statement.ts'
 /** Ended workers are kept this long, for operators. */
 const keepWorkersMs = 7 * 24 * 60 * 60 * 1000
 
-const insertWorker = statement<{ id: number }>(
-  'insert-worker',
-  `insert into worker (description, regions, joined_at, lease_ms, lease_until)
-   values (:description, :regions, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
-   returning id`,
-)
-const sweepWorkers = statement('sweep-workers', `delete from worker where ended_at < :now - ${keepWorkersMs}`)
-const extendLease = statement(
-  'renew',
-  ({ json }) => `
-   update worker set lease_ms = cast(:lease_ms as bigint), lease_until = :now + cast(:lease_ms as bigint),
-          report = coalesce(${json(':report')}, report)
-    where id = :worker and ended_at is null
-   returning id`,
-)
+const insertWorker = statement<{ id: number }>('insert-worker')`
+  insert into worker (description, regions, joined_at, lease_ms, lease_until)
+  values (:description, :regions, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
+  returning id`
+const sweepWorkers = statement('sweep-workers')`delete from worker where ended_at < :now - ${keepWorkersMs}`
+const extendLease = statement('renew')`
+  update worker set lease_ms = cast(:lease_ms as bigint), lease_until = :now + cast(:lease_ms as bigint),
+         report = coalesce(${json(':report')}, report)
+   where id = :worker and ended_at is null
+  returning id`
 /** Unowned lanes that are due, in the two ranges that have indexes of their own: lane_due and lane_due_elsewhere. */
 const dueNear = `owner is null and due_at <= :now and region = '${defaultRegion}'`
 const dueElsewhere = `owner is null and due_at <= :now and region <> '${defaultRegion}'`
 // Leans on lane_owner, lane_due and lane_due_elsewhere to count lanes.
-const selectShares = statement<Shares>(
-  'shares',
-  `select :now as now,
-          (select count(*) from worker where ended_at is null) as workers,
-          (select count(*) from worker
-            where ended_at is null and id <> :worker and lease_until not between :now and :now + lease_ms) as odd,
-          (select count(*) from lane where owner is not null)
-          + (select count(*) from lane where ${dueNear}) + (select count(*) from lane where ${dueElsewhere}) as lanes,
-          (select count(*) from worker where ended_at is null and regions is not null) as regional,
-          (select coalesce(min(owned), 0)
-             from (select (select count(*) from lane where owner = worker.id) as owned
-                     from worker where ended_at is null) as shares) as fewest`,
-)
+const selectShares = statement<Shares>('shares')`
+  select :now as now,
+         (select count(*) from worker where ended_at is null) as workers,
+         (select count(*) from worker
+           where ended_at is null and id <> :worker and lease_until not between :now and :now + lease_ms) as odd,
+         (select count(*) from lane where owner is not null)
+         + (select count(*) from lane where ${dueNear}) + (select count(*) from lane where ${dueElsewhere}) as lanes,
+         (select count(*) from worker where ended_at is null and regions is not null) as regional,
+         (select coalesce(min(owned), 0)
+            from (select (select count(*) from lane where owner = worker.id) as owned
+                    from worker where ended_at is null) as shares) as fewest`
 
 // Leans on lane_owner: all lanes that are owned. Only workers of a fleet with regions ask.
-const countByRegion = statement<{ owner: number; region: string; lanes: number }>(
-  'owned-by-region',
-  'select owner, region, count(*) as lanes from lane where owner is not null group by owner, region',
-)
+const countByRegion = statement<{ owner: number; region: string; lanes: number }>('owned-by-region')`
+  select owner, region, count(*) as lanes from lane where owner is not null group by owner, region`
 // Leans on lane_due and lane_due_elsewhere.
-const countDueByRegion = statement<{ region: string; lanes: number }>(
-  'due-by-region',
-  `select '${defaultRegion}' as region, count(*) as lanes from lane where ${dueNear}
-   union all
-   select region, count(*) as lanes from lane where ${dueElsewhere} group by region`,
-)
-const selectRegions = statement<{ id: number; regions: Regions }>(
-  'worker-regions',
-  'select id, regions from worker where ended_at is null',
-  { json: ['regions'] },
-)
+const countDueByRegion = statement<{ region: string; lanes: number }>('due-by-region')`
+  select '${defaultRegion}' as region, count(*) as lanes from lane where ${dueNear}
+  union all
+  select region, count(*) as lanes from lane where ${dueElsewhere} group by region`
+const selectRegions = statement<{ id: number; regions: Regions }>('worker-regions', { json: ['regions'] })`
+  select id, regions from worker where ended_at is null`
 
 // A lease that reaches further than it is long was written before the clock was set back.
-const shortenLeases = statement(
-  'shorten-leases',
-  'update worker set lease_until = :now + lease_ms where ended_at is null and lease_until > :now + lease_ms',
-)
+const shortenLeases = statement('shorten-leases')`
+  update worker set lease_until = :now + lease_ms where ended_at is null and lease_until > :now + lease_ms`
 // Does not wait: a worker that is settling or claiming at this moment has locked its row, and is declared dead by the
 // next renewal if it still needs to be.
-const selectLapsed = statement<EndingWorker>(
-  'lapsed-workers',
-  ({ forUpdateSkipLocked }) =>
-    `select id, description from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`,
-)
+const selectLapsed = statement<EndingWorker>('lapsed-workers')`
+  select id, description from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`
 // Waits until the leaving worker has settled.
-const selectLeaving = statement<EndingWorker>(
-  'leaving-worker',
-  ({ forUpdate }) => `select id, description from worker where id = :worker and ended_at is null ${forUpdate}`,
-)
-const selectLive = statement<EndingWorker>('live-workers', 'select id, description from worker where ended_at is null')
+const selectLeaving = statement<EndingWorker>('leaving-worker')`
+  select id, description from worker where id = :worker and ended_at is null ${forUpdate}`
+const selectLive = statement<EndingWorker>('live-workers')`select id, description from worker where ended_at is null`
 // A lease in the past tells a worker that was declared dead from one that left.
-const lapseLeases = statement(
-  'lapse-leases',
-  'update worker set lease_until = :now - 1 where ended_at is null and lease_until >= :now',
-)
+const lapseLeases = statement('lapse-leases')`
+  update worker set lease_until = :now - 1 where ended_at is null and lease_until >= :now`
 // Leans on lane_owner.
-const countOwned = statement<{ owner: number; lanes: number }>(
-  'count-owned',
-  ({ among }) => `
-    select owner, count(*) as lanes from lane where ${among('owner', ':workers', 'bigint')} group by owner`,
-)
-const markEnded = statement(
-  'end-workers',
-  ({ among }) => `update worker set ended_at = :now where ${among('id', ':workers', 'bigint')} and ended_at is null`,
-)
+const countOwned = statement<{ owner: number; lanes: number }>('count-owned')`
+  select owner, count(*) as lanes from lane where ${among('owner', ':workers')} group by owner`
+const markEnded = statement('end-workers')`
+  update worker set ended_at = :now where ${among('id', ':workers')} and ended_at is null`
 // Leans on lane_owner.
-const orphanLanes = statement(
-  'orphan-lanes',
-  ({ among, greatest, least }) => `
-    update lane set owner = null, clean = false,
-           due_at = case when not stopped then ${greatest(':now', least('hold_until', `:now + ${longestRestMs}`))} end
-     where ${among('owner', ':workers', 'bigint')}`,
-)
+const orphanLanes = statement('orphan-lanes')`
+  update lane set owner = null, clean = false,
+         due_at = case when not stopped then ${greatest(':now', least('hold_until', `:now + ${longestRestMs}`))} end
+   where ${among('owner', ':workers')}`
 
 interface EndingWorker {
   readonly id: number
@@ -158,7 +128,7 @@ export function workers(
     *join({ description, leaseMs, regions = null }) {
       yield* port.transaction(endLapsed)
       const row = yield* port.transaction(function* (sql) {
-        yield* sql.all(sweepWorkers)
+        yield* sql.run(sweepWorkers)
         return yield* sql.first(insertWorker, { description, regions, lease_ms: Math.round(leaseMs) })
       })
       return row?.id as number
@@ -166,7 +136,7 @@ export function workers(
 
     *renew(worker, leaseMs, report) {
       const values = { worker, lease_ms: Math.round(leaseMs), report: report ? JSON.stringify(report) : null }
-      const alive = (yield* port.transaction((sql) => sql.first(extendLease, values))) !== undefined
+      const alive = yield* port.transaction((sql) => sql.any(extendLease, values))
       let found = yield* shares(worker)
       const died = alive && found.odd > 0 ? yield* port.transaction(endLapsed) : []
       if (died.length > 0) found = yield* shares(worker)
@@ -185,7 +155,7 @@ export function workers(
 
 /** Ends workers whose lease has lapsed, and answers them. */
 function* endLapsed(sql: Transaction): Work<EndedWorkers> {
-  yield* sql.all(shortenLeases)
+  yield* sql.run(shortenLeases)
   return yield* endWorkers(sql, yield* sql.all(selectLapsed))
 }
 
@@ -196,9 +166,9 @@ function* endLapsed(sql: Transaction): Work<EndedWorkers> {
 function* endWorkers(sql: Transaction, rows: readonly EndingWorker[]): Work<EndedWorkers> {
   if (rows.length === 0) return []
   const workers = rows.map(({ id }) => id)
-  yield* sql.all(markEnded, { workers })
+  yield* sql.run(markEnded, { workers })
   const owned = new Map((yield* sql.all(countOwned, { workers })).map(({ owner, lanes }) => [owner, lanes]))
-  yield* sql.all(orphanLanes, { workers })
+  yield* sql.run(orphanLanes, { workers })
   yield* sql.lanesFreed()
   return rows.map(({ id, description }) => ({ worker: id, description, lanes: owned.get(id) ?? 0 }))
 }
@@ -208,9 +178,9 @@ type EndedWorkers = NonNullable<Renewal['died']>
 /** Ends every lease: for the process that has just proved that it alone owns the file. */
 export function* endAllLeases(port: Port): Work<void> {
   yield* port.transaction(function* (sql) {
-    yield* sql.all(lapseLeases)
+    yield* sql.run(lapseLeases)
     yield* endWorkers(sql, yield* sql.all(selectLive))
-    yield* sql.all(endAnyLead)
+    yield* sql.run(endAnyLead)
   })
 }
 
@@ -240,47 +210,39 @@ export function toClaimed(row: LaneRow, now: EpochMs, { vault, log }: StoreConte
 
 // One statement and one row: a second candidate waits for the row, sees the lease of the first and changes nothing. A
 // lease that reaches further than it is long was written before the clock was set back, and counts as ended.
-const takeLead = statement<{ epoch: number; leftMs: number }>(
-  'lead',
-  `insert into leader (one, candidate, description, epoch, since, lease_ms, lease_until)
-   values (1, :id, :description, 1, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
-   on conflict (one) do update
-      set candidate = excluded.candidate, description = excluded.description, lease_ms = excluded.lease_ms,
-          epoch = case when leader.candidate = excluded.candidate and leader.lease_until > excluded.since
-                       then leader.epoch else leader.epoch + 1 end,
-          since = case when leader.candidate = excluded.candidate and leader.lease_until > excluded.since
-                       then leader.since else excluded.since end,
-          lease_until = excluded.lease_until
-    where leader.candidate = excluded.candidate or leader.lease_until <= excluded.since
-       or leader.lease_until > excluded.since + leader.lease_ms
-   returning epoch, lease_ms as "leftMs"`,
-)
-const selectLeader = statement<Leader & { readonly leftMs: number }>(
-  'leader',
-  ({ greatest }) => `
-    select description, epoch, ${greatest('0', ':now - since')} as "sinceMs",
-           case when lease_until - :now > lease_ms then 0 else ${greatest('0', 'lease_until - :now')} end as "leftMs"
-      from leader where one = 1`,
-)
+const takeLead = statement<{ epoch: number; leftMs: number }>('lead')`
+  insert into leader (one, candidate, description, epoch, since, lease_ms, lease_until)
+  values (1, :id, :description, 1, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
+  on conflict (one) do update
+     set candidate = excluded.candidate, description = excluded.description, lease_ms = excluded.lease_ms,
+         epoch = case when leader.candidate = excluded.candidate and leader.lease_until > excluded.since
+                      then leader.epoch else leader.epoch + 1 end,
+         since = case when leader.candidate = excluded.candidate and leader.lease_until > excluded.since
+                      then leader.since else excluded.since end,
+         lease_until = excluded.lease_until
+   where leader.candidate = excluded.candidate or leader.lease_until <= excluded.since
+      or leader.lease_until > excluded.since + leader.lease_ms
+  returning epoch, lease_ms as "leftMs"`
+const selectLeader = statement<Leader & { readonly leftMs: number }>('leader')`
+  select description, epoch, ${greatest('0', ':now - since')} as "sinceMs",
+         case when lease_until - :now > lease_ms then 0 else ${greatest('0', 'lease_until - :now')} end as "leftMs"
+    from leader where one = 1`
 // The row stays, so that the next leader's epoch is higher.
-const endLead = statement(
-  'end-lead',
-  'update leader set lease_until = 0, lease_ms = 0 where one = 1 and candidate = :id',
-)
-const endAnyLead = statement('end-any-lead', 'update leader set lease_until = 0, lease_ms = 0 where one = 1')
+const endLead = statement('end-lead')`update leader set lease_until = 0, lease_ms = 0 where one = 1 and candidate = :id`
+const endAnyLead = statement('end-any-lead')`update leader set lease_until = 0, lease_ms = 0 where one = 1`
 
 // The newest first. Leans on lane_owner.
-const selectWorkers = statement<ListedWorker>(
-  'list-workers',
-  `select id as worker, description, report, regions, joined_at as "joinedAt", lease_until - lease_ms as "seenAt",
-          lease_until as "leaseUntil", ended_at as "endedAt", coalesce(ended_at > lease_until, false) as died,
-          (select count(*) from lane where owner = worker.id) as lanes,
-          coalesce(ended_at is null and description = (
-            select leader.description from leader
-             where one = 1 and leader.lease_until > :now and leader.lease_until <= :now + leader.lease_ms), false) as leads
-     from worker order by id desc limit :limit`,
-  { json: ['report', 'regions'], flags: ['died', 'leads'] },
-)
+const selectWorkers = statement<ListedWorker>('list-workers', {
+  json: ['report', 'regions'],
+  flags: ['died', 'leads'],
+})`
+  select id as worker, description, report, regions, joined_at as "joinedAt", lease_until - lease_ms as "seenAt",
+         lease_until as "leaseUntil", ended_at as "endedAt", coalesce(ended_at > lease_until, false) as died,
+         (select count(*) from lane where owner = worker.id) as lanes,
+         coalesce(ended_at is null and description = (
+           select leader.description from leader
+            where one = 1 and leader.lease_until > :now and leader.lease_until <= :now + leader.lease_ms), false) as leads
+    from worker order by id desc limit :limit`
 
 /** The process that does the work that is done once for the whole store, and all workers. */
 export function leading(port: Port): Methods<Leading> {
@@ -294,9 +256,7 @@ export function leading(port: Port): Methods<Leading> {
 
     listWorkers: (limit) => port.all(selectWorkers, { limit }),
 
-    *resign({ id }) {
-      yield* port.all(endLead, { id })
-    },
+    resign: ({ id }) => port.run(endLead, { id }),
 
     *leader() {
       const row = yield* port.first(selectLeader)

@@ -12,17 +12,6 @@ import type { Connection, Synchronous } from './connection.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 
-const selectTaken = `
-  select fingerprint, message, status, answer from idempotency where day = ? and hash = ? and expires_at > ?`
-const insertTaken = `
-  insert or replace into idempotency (day, hash, fingerprint, expires_at, message, status, answer)
-  values (?, ?, ?, ?, ?, ?, ?)`
-const deleteUnanswered = 'delete from idempotency where day = ? and hash = ? and message is null and status is null'
-// The low end of the primary key.
-const deleteExpired = `
-  delete from idempotency
-  where (day, hash) in (select day, hash from idempotency where day < ? order by day, hash limit +?)`
-
 interface Taken {
   readonly fingerprint: string
   /** The message of a publish; of a batch, the first. */
@@ -38,8 +27,11 @@ interface TakenOnce {
 }
 
 export function takenOnce(connection: Connection): TakenOnce {
-  const byHash = connection.prepare<Taken>(selectTaken)
-  const insert = connection.prepare(insertTaken)
+  const byHash = connection.prepare<Taken>(`
+    select fingerprint, message, status, answer from idempotency where day = ? and hash = ? and expires_at > ?`)
+  const insert = connection.prepare(`
+    insert or replace into idempotency (day, hash, fingerprint, expires_at, message, status, answer)
+    values (?, ?, ?, ?, ?, ?, ?)`)
   return {
     // A hash that was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
     find({ hash, ttlMs }, now) {
@@ -60,8 +52,13 @@ export function takenOnce(connection: Connection): TakenOnce {
 export function idempotency(connection: Connection): Synchronous<Idempotency> {
   const { vault } = connection.context
   const taken = takenOnce(connection)
-  const free = connection.prepare(deleteUnanswered)
-  const sweep = connection.prepare(deleteExpired)
+  const free = connection.prepare(
+    'delete from idempotency where day = ? and hash = ? and message is null and status is null',
+  )
+  // The low end of the primary key.
+  const sweep = connection.prepare(`
+    delete from idempotency
+    where (day, hash) in (select day, hash from idempotency where day < ? order by day, hash limit +?)`)
 
   /** Removes a reservation, which lasts minutes; answers whether there was one. */
   function release({ hash }: Once, now: EpochMs): boolean {
@@ -106,18 +103,15 @@ function dayOf(at: EpochMs): number {
   return Math.floor(at / dayMs)
 }
 
-const selectByEventId = `
-  select message.id from event_id join message on message.key = event_id.message
-  where event_id.app = ? and event_id.event_id = ?`
-const selectId = 'select id from message where key = ?'
-
 /** Makes the function that answers why a publication is not stored: it repeats a message, or its event id is taken. */
 export function repeats(
   connection: Connection,
   taken: TakenOnce,
 ): (publication: Publication, now: EpochMs) => Published | undefined {
-  const byEventId = connection.prepare<{ id: string }>(selectByEventId)
-  const idOf = connection.prepare<{ id: string }>(selectId)
+  const byEventId = connection.prepare<{ id: string }>(`
+    select message.id from event_id join message on message.key = event_id.message
+    where event_id.app = ? and event_id.event_id = ?`)
+  const idOf = connection.prepare<{ id: string }>('select id from message where key = ?')
 
   /** The message that this publication repeats, if there is one. */
   function repeatOf(once: readonly Once[], now: EpochMs): Published | undefined {

@@ -270,9 +270,6 @@ const createMigrationTable = `
     applied_at integer not null
   ) strict`
 
-const selectVersion = 'select max(version) as version from migration'
-const insertMigration = 'insert into migration (version, name, applied_at) values (?, ?, ?)'
-
 /**
  * Brings the database to the newest version, one transaction per migration. Safe when several processes do it at once:
  * each looks again once it holds the write lock.
@@ -286,7 +283,9 @@ function apply(connection: Connection, migration: Migration): void {
     if (currentVersion(connection.db) >= migration.version) return
     connection.db.exec(createMigrationTable)
     connection.db.exec(migration.sql)
-    connection.prepare(insertMigration).run(migration.version, migration.name, connection.now())
+    connection
+      .prepare('insert into migration (version, name, applied_at) values (?, ?, ?)')
+      .run(migration.version, migration.name, connection.now())
   })
 }
 
@@ -294,5 +293,5 @@ function apply(connection: Connection, migration: Migration): void {
 function currentVersion(db: DatabaseSync): number {
   const table = db.prepare(`select 1 from sqlite_schema where type = 'table' and name = 'migration'`).get()
   if (table === undefined) return 0
-  return Number(db.prepare(selectVersion).get()?.version ?? 0)
+  return Number(db.prepare('select max(version) as version from migration').get()?.version ?? 0)
 }

@@ -8,7 +8,6 @@ import type { Connection, Synchronous } from './connection.ts'
 import { shaped } from './port.ts'
 import { laneWakes } from './queueing.ts'
 
-const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const laneColumns = `
   lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at,
   lane.region, ${sendableColumns}`
@@ -25,36 +24,33 @@ const dueLanesIn = (set: string) => `
   where lane.owner is null and lane.due_at <= :now and ${set} order by lane.due_at limit +:limit`
 const nextDueIn = (set: string) =>
   `select min(due_at) as due_at from lane where owner is null and due_at is not null and ${set}`
-const selectOwnedLanes = `
-  select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint where lane.owner = ?`
-const takeLane = `
-  update lane set owner = ?2, epoch = epoch + 1, due_at = null, hold_until = min(hold_until, ?3)
-  where endpoint = ?1 and owner is null`
-const restLane = `
-  update lane set owner = null, clean = 1, bucket_full_at = :fullAt, bucket_limit = :bucketLimit,
-    not_before = case when not_before < 0 then 0 else :notBefore end,
-    due_at = case
-      when stopped = 1 or :workDue is null then null
-      else max(:workDue, case when not_before < 0 then 0 else :notBefore end, hold_until)
-    end,
-    health = case when :healthGiven then :health else health end,
-    health_at = case when :healthGiven then :now else health_at end
-  where endpoint = :endpoint and owner = :worker
-  returning due_at`
 
 const laneShape: Shape<LaneRow> = { ...sendableShape, flags: [...(sendableShape.flags ?? []), 'clean'] }
 
 /** Claims and releases lanes, and wakes those that would sleep past their work. */
 export function ownership(connection: Connection): Synchronous<Pick<Ownership, 'claim' | 'release' | 'reconcile'>> {
-  const live = connection.prepare<unknown>(selectLive)
+  const live = connection.prepare<unknown>('select 1 from worker where id = ? and ended_at is null')
   const due = (set: string) => ({
     lanes: connection.prepare<{ key: number }>(dueLanesIn(set)),
     next: connection.prepare<{ due_at: EpochMs | null }>(nextDueIn(set)),
   })
   const sets = { near: due(laneSets.near), elsewhere: due(laneSets.elsewhere), region: due(laneSets.region) }
-  const ownedLanes = connection.prepare<{ key: number }>(selectOwnedLanes)
-  const take = connection.prepare(takeLane)
-  const rest = connection.prepare<{ due_at: EpochMs | null }>(restLane)
+  const ownedLanes = connection.prepare<{ key: number }>(`
+    select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint where lane.owner = ?`)
+  const take = connection.prepare(`
+    update lane set owner = ?2, epoch = epoch + 1, due_at = null, hold_until = min(hold_until, ?3)
+    where endpoint = ?1 and owner is null`)
+  const rest = connection.prepare<{ due_at: EpochMs | null }>(`
+    update lane set owner = null, clean = 1, bucket_full_at = :fullAt, bucket_limit = :bucketLimit,
+      not_before = case when not_before < 0 then 0 else :notBefore end,
+      due_at = case
+        when stopped = 1 or :workDue is null then null
+        else max(:workDue, case when not_before < 0 then 0 else :notBefore end, hold_until)
+      end,
+      health = case when :healthGiven then :health else health end,
+      health_at = case when :healthGiven then :now else health_at end
+    where endpoint = :endpoint and owner = :worker
+    returning due_at`)
   const wakes = laneWakes(connection)
 
   /** The sets of lanes that a worker with these regions may claim, each with the values that it needs. */
@@ -126,24 +122,22 @@ export function ownership(connection: Connection): Synchronous<Pick<Ownership, '
 /** Endpoints looked at per call, at about 10 µs each: the sweep goes on where it stopped. */
 const endpointsPerCall = 1000
 
-// One seek of pending's primary key, however many rows an endpoint has.
-const selectNextEndpoint = 'select min(endpoint) as endpoint from pending where endpoint > ?'
-
 // ?2 is when there is something to do, ?3 the latest instant that any rest may reach to.
 const oversleeps = `
   owner is null and stopped = 0
   and (due_at is null or due_at > max(?2, min(not_before, ?3), min(hold_until, ?3)))`
-const selectOversleeper = `select 1 from lane where endpoint = ?1 and ${oversleeps}`
-const repairLane = `
-  update lane set not_before = min(not_before, ?3), hold_until = min(hold_until, ?3),
-    due_at = max(?2, min(not_before, ?3), min(hold_until, ?3))
-  where endpoint = ?1 and ${oversleeps}`
 
 /** Makes the sweep that wakes lanes which would sleep past their work; it answers how many it had to wake. */
 function reconciler(connection: Connection): () => number {
-  const nextEndpoint = connection.prepare<{ endpoint: number | null }>(selectNextEndpoint)
-  const oversleeping = connection.prepare<unknown>(selectOversleeper)
-  const repair = connection.prepare(repairLane)
+  // One seek of pending's primary key, however many rows an endpoint has.
+  const nextEndpoint = connection.prepare<{ endpoint: number | null }>(
+    'select min(endpoint) as endpoint from pending where endpoint > ?',
+  )
+  const oversleeping = connection.prepare<unknown>(`select 1 from lane where endpoint = ?1 and ${oversleeps}`)
+  const repair = connection.prepare(`
+    update lane set not_before = min(not_before, ?3), hold_until = min(hold_until, ?3),
+      due_at = max(?2, min(not_before, ?3), min(hold_until, ?3))
+    where endpoint = ?1 and ${oversleeps}`)
   const wakes = laneWakes(connection)
   let cursor = -1
 
@@ -170,17 +164,6 @@ function reconciler(connection: Connection): () => number {
 /** Smaller steps are left alone: the two clocks are read one after the other, and the process may be held up between. */
 const leastJumpMs = 100
 
-// Rests are durations that had to be written down as instants. Those that end after the earlier of the two readings of
-// the clock are moved; an older one is over by either.
-const moveLanes = `
-  update lane set bucket_full_at = bucket_full_at + iif(bucket_full_at > 0, :by, 0),
-    not_before = not_before + iif(not_before > 0, :by, 0), hold_until = hold_until + :by,
-    due_at = min(due_at, due_at + :by)
-  where max(bucket_full_at, not_before, hold_until, coalesce(due_at, 0)) > :since`
-// How long ago that was is counted on.
-const moveHealth = 'update lane set health_at = health_at + ? where health is not null'
-const moveLeases = 'update worker set lease_until = lease_until + ? where ended_at is null'
-
 /**
  * Makes a check, to be run before anything is decided by the clock, that moves leases and lanes' rests along when the
  * world's clock was set: a jump forward must not end a Retry-After or the rest of an empty bucket early, and a jump back
@@ -191,9 +174,16 @@ const moveLeases = 'update worker set lease_until = lease_until + ? where ended_
  */
 export function followClock(connection: Connection): () => void {
   const { clock, log } = connection.context
-  const lanes = connection.prepare(moveLanes)
-  const healths = connection.prepare(moveHealth)
-  const leases = connection.prepare(moveLeases)
+  // Rests are durations that had to be written down as instants. Those that end after the earlier of the two readings of
+  // the clock are moved; an older one is over by either.
+  const lanes = connection.prepare(`
+    update lane set bucket_full_at = bucket_full_at + iif(bucket_full_at > 0, :by, 0),
+      not_before = not_before + iif(not_before > 0, :by, 0), hold_until = hold_until + :by,
+      due_at = min(due_at, due_at + :by)
+    where max(bucket_full_at, not_before, hold_until, coalesce(due_at, 0)) > :since`)
+  // How long ago that was is counted on.
+  const healths = connection.prepare('update lane set health_at = health_at + ? where health is not null')
+  const leases = connection.prepare('update worker set lease_until = lease_until + ? where ended_at is null')
   let offset = clock.now() - clock.steady()
 
   return () => {

@@ -9,23 +9,6 @@ import type { Connection } from './connection.ts'
 import { type Queued, type Queueing, wakeAt } from './queueing.ts'
 import { deadLetterWriter } from './settling.ts'
 
-const insertPlanned = `
-  insert into pending
-    (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
-  values (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`
-// Leans on pending's primary key, read backwards.
-const selectLastFresh =
-  'select due_at, message from pending where endpoint = ? and class = 0 order by due_at desc, message desc limit 1'
-const insertVariant = 'insert into variant (message, n, body, signature) values (?, ?, ?, ?)'
-
-const selectWindow = 'select message, due_at from coalescing where endpoint = ? and key = ?'
-const insertWindow = 'insert or replace into coalescing (endpoint, key, message, due_at) values (?, ?, ?, ?)'
-const selectWaiting = `select 1 from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ?`
-// A delivery that was tried no longer waits for the end of its window.
-const deleteWaiting = `
-  delete from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ? and attempts = 0`
-const insertCoalesced = 'insert or replace into coalesced (message, endpoint, at, successor) values (?, ?, ?, ?)'
-
 /** A message whose deliveries are not all plain. */
 interface PlannedMessage {
   readonly key: number
@@ -45,10 +28,16 @@ type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], message: Pl
 
 /** Makes the function that queues deliveries that are not plain. */
 export function plannedQueue(connection: Connection): EnqueuePlanned {
-  const add = connection.prepare(insertPlanned)
+  const add = connection.prepare(`
+    insert into pending
+      (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
+    values (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`)
   const drop = deadLetterWriter(connection)
   const join = windows(connection)
-  const lastFresh = connection.prepare<{ due_at: EpochMs; message: number }>(selectLastFresh)
+  // Leans on pending's primary key, read backwards.
+  const lastFresh = connection.prepare<{ due_at: EpochMs; message: number }>(
+    'select due_at, message from pending where endpoint = ? and class = 0 order by due_at desc, message desc limit 1',
+  )
 
   /** Behind all accepted before, also by another process, in the same millisecond or before a clock was set back. */
   function behindOthers(endpoint: number, message: number, at: EpochMs): EpochMs {
@@ -92,7 +81,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
 
 /** Makes the function that stores the variants of a message. */
 export function variantKeeper(connection: Connection): (message: number, variants: readonly Variant[]) => void {
-  const add = connection.prepare(insertVariant)
+  const add = connection.prepare('insert into variant (message, n, body, signature) values (?, ?, ?, ?)')
   return (message, variants) => {
     for (const [n, { body, signature }] of variants.entries()) add.run(message, n, body, signature)
   }
@@ -111,11 +100,21 @@ type Joined = { readonly dueAt: EpochMs; readonly replaces: boolean } | undefine
 
 /** Makes the function by which a delivery joins a window or opens one. The caller has a transaction, and queues it. */
 function windows(connection: Connection): (joining: Joining, now: EpochMs) => Joined {
-  const find = connection.prepare<{ message: number; due_at: EpochMs }>(selectWindow)
-  const keep = connection.prepare(insertWindow)
-  const waiting = connection.prepare<unknown>(selectWaiting)
-  const remove = connection.prepare(deleteWaiting)
-  const end = connection.prepare(insertCoalesced)
+  const find = connection.prepare<{ message: number; due_at: EpochMs }>(
+    'select message, due_at from coalescing where endpoint = ? and key = ?',
+  )
+  const keep = connection.prepare(
+    'insert or replace into coalescing (endpoint, key, message, due_at) values (?, ?, ?, ?)',
+  )
+  const waiting = connection.prepare<unknown>(
+    `select 1 from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ?`,
+  )
+  // A delivery that was tried no longer waits for the end of its window.
+  const remove = connection.prepare(`
+    delete from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ? and attempts = 0`)
+  const end = connection.prepare(
+    'insert or replace into coalesced (message, endpoint, at, successor) values (?, ?, ?, ?)',
+  )
 
   return ({ endpoint, message, key, windowMs, late }, now) => {
     const open = find.get(endpoint, key)
@@ -139,33 +138,15 @@ function windows(connection: Connection): (joining: Joining, now: EpochMs) => Jo
   }
 }
 
-const selectWide = 'select app, endpoints, expires_at, plan from message where key = ? and expunged_at is null'
-const selectCursor = 'select message, since, next from fan_out order by message limit 1'
-const selectLive = 'select 1 from endpoint where key = ? and deleted_at is null'
-const moveOn = 'update fan_out set next = ? where message = ?'
-const deleteDone = 'delete from fan_out where message = ?'
-const selectAny = 'select 1 from fan_out limit 1'
-
 interface Cursor {
   readonly message: number
   readonly since: EpochMs
   readonly next: number
 }
 
-interface WideRow {
-  readonly app: number
-  readonly endpoints: string
-  readonly expires_at: EpochMs | null
-  readonly plan: string | null
-}
-
 /** The part of a wide message that its deliveries need. */
-interface Wide {
-  readonly message: number
-  readonly app: number
+interface Wide extends Pick<PlannedMessage, 'key' | 'app' | 'expiresAt' | 'plan'> {
   readonly endpoints: readonly number[]
-  readonly expiresAt: EpochMs | null
-  readonly plan: Plan | null
 }
 
 /**
@@ -178,25 +159,23 @@ export function fanOut(
   { inTransaction, enqueue }: Queueing,
   enqueuePlanned: EnqueuePlanned,
 ): (limit: number) => Expansion {
-  const listed = connection.prepare<WideRow>(selectWide)
-  const cursor = connection.prepare<Cursor>(selectCursor)
-  const live = connection.prepare<unknown>(selectLive)
-  const move = connection.prepare(moveOn)
-  const remove = connection.prepare(deleteDone)
-  const any = connection.prepare<unknown>(selectAny)
+  type Stored = Omit<Wide, 'endpoints' | 'plan'> & { readonly endpoints: string; readonly plan: string | null }
+  const listed = connection.prepare<Stored>(`
+    select key, app, endpoints, expires_at as expiresAt, plan from message where key = ? and expunged_at is null`)
+  const cursor = connection.prepare<Cursor>('select message, since, next from fan_out order by message limit 1')
+  const live = connection.prepare<unknown>('select 1 from endpoint where key = ? and deleted_at is null')
+  const move = connection.prepare('update fan_out set next = ? where message = ?')
+  const remove = connection.prepare('delete from fan_out where message = ?')
+  const any = connection.prepare<unknown>('select 1 from fan_out limit 1')
   // Fifty thousand keys take milliseconds to parse, and are needed once per chunk.
   let parsed: Wide | undefined
 
-  function wideOf(message: number): Wide {
-    if (parsed?.message === message) return parsed
-    const row = listed.get(message)
-    parsed = {
-      message,
-      app: row?.app ?? 0,
-      endpoints: JSON.parse(row?.endpoints ?? '[]'),
-      expiresAt: row?.expires_at ?? null,
-      plan: fromJson(row?.plan ?? null),
-    }
+  function wideOf(key: number): Wide {
+    if (parsed?.key === key) return parsed
+    const row = listed.get(key)
+    parsed = row
+      ? { ...row, endpoints: JSON.parse(row.endpoints), plan: fromJson(row.plan) }
+      : { key, app: 0, endpoints: [], expiresAt: null, plan: null }
     return parsed
   }
 

@@ -1,6 +1,6 @@
 import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 import { appendAudit } from '../sql/auditing.ts'
-import { atOnce, finishNow, type Methods, type Port, type Sql, type Transaction, type Work } from '../sql/port.ts'
+import { atOnce, finishNow, type Methods, type Port, sqlBy, type Transaction, type Work } from '../sql/port.ts'
 import type { Shape, Statement, Value, Values } from '../sql/statement.ts'
 import { sealedWith } from '../vault.ts'
 import type { Connection, MaybeSynchronous, Synchronous } from './connection.ts'
@@ -39,11 +39,10 @@ export function sqlitePort(connection: Connection): Port {
     return rows.map((row) => shaped(named(row, columns), statement.shape))
   }
 
-  const sql: Sql = {
-    all: (statement, values = {}) => atOnce(() => run(statement, values)),
-    first: (statement, values = {}) => atOnce(() => run(statement, values)[0]),
-    now: () => atOnce(() => connection.now()),
-  }
+  const sql = sqlBy(
+    (statement, values = {}) => atOnce(() => run(statement, values)),
+    () => atOnce(() => connection.now()),
+  )
 
   function transaction<T>(work: (sql: Transaction) => Work<T>): T {
     const afterwards: (() => void)[] = []
@@ -88,15 +87,14 @@ export function sqlitePort(connection: Connection): Port {
 
   const transactions = <T>(work: (sql: Transaction) => Work<T>) => atOnce(() => transaction(work))
   connection.appendAudit = (entry) => void finishNow(appendAudit(sql, connection.context, entry))
-  // Too little is written through here for a commit that does not wait for the disk to be worth it.
-  const relaxed = { all: sql.all, first: sql.first, transaction: transactions }
   return {
     ...sql,
     context: connection.context,
     hasOneWriter: true,
     transaction: transactions,
     erase: (work) => atOnce(() => erase(work)),
-    relaxed,
+    // Too little is written through here for a commit that does not wait for the disk to be worth it.
+    relaxed: { ...sql, transaction: transactions },
     // The workers of a file are in one process: this one or none.
     askOwners: (endpoints) =>
       atOnce(() => {

@@ -3,9 +3,6 @@ import { fresh, timed } from '../../domain/delivery.ts'
 import type { StoredMessage } from '../store.ts'
 import type { Connection } from './connection.ts'
 
-const insertPending = `
-  insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, ?, ?, ?, ?, 0, 0)`
-
 /** The rows of one transaction, for the signals after it. */
 export interface Queued {
   readonly now: EpochMs
@@ -34,7 +31,8 @@ export interface Queueing {
 
 /** Puts messages into queues. */
 export function queueing(connection: Connection): Queueing {
-  const addPending = connection.prepare(insertPending)
+  const addPending = connection.prepare(`
+    insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, ?, ?, ?, ?, 0, 0)`)
   const wakes = laneWakes(connection)
   let lastFreshAt: EpochMs = 0
 
@@ -109,20 +107,6 @@ export function wakeAt(due: Map<number, EpochMs>, endpoint: number, at: EpochMs)
   if (earlier === undefined || earlier > at) due.set(endpoint, at)
 }
 
-// When the lane's queue next has something to do: 0 when a fresh or replayed row waits, else the earliest timed row's
-// instant, else null. Three seeks of pending's primary key.
-const selectWorkDue = `
-  select case
-    when exists (select 1 from pending where endpoint = ?1 and class = 0) then 0
-    when exists (select 1 from pending where endpoint = ?1 and class = 2) then 0
-    else (select min(due_at) from pending where endpoint = ?1 and class = 1)
-  end as due_at`
-
-// An owned lane is not written: its owner sees the rows itself.
-const wakeLane = `
-  update lane set due_at = max(?2, not_before, hold_until)
-  where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))`
-
 /** Wakes unowned lanes. Each method runs inside the caller's transaction. */
 interface LaneWakes {
   /** When the endpoint's queue next has something to do, `now` at the earliest; null when it is empty. */
@@ -132,8 +116,18 @@ interface LaneWakes {
 }
 
 export function laneWakes(connection: Connection): LaneWakes {
-  const work = connection.prepare<{ due_at: EpochMs | null }>(selectWorkDue)
-  const wakeIt = connection.prepare(wakeLane)
+  // When the lane's queue next has something to do: 0 when a fresh or replayed row waits, else the earliest timed row's
+  // instant, else null. Three seeks of pending's primary key.
+  const work = connection.prepare<{ due_at: EpochMs | null }>(`
+    select case
+      when exists (select 1 from pending where endpoint = ?1 and class = 0) then 0
+      when exists (select 1 from pending where endpoint = ?1 and class = 2) then 0
+      else (select min(due_at) from pending where endpoint = ?1 and class = 1)
+    end as due_at`)
+  // An owned lane is not written: its owner sees the rows itself.
+  const wakeIt = connection.prepare(`
+    update lane set due_at = max(?2, not_before, hold_until)
+    where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))`)
   return {
     workDue(endpoint, now) {
       const due = work.get(endpoint)?.due_at ?? null

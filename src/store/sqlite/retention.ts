@@ -6,20 +6,6 @@ import { atOnce } from '../sql/port.ts'
 import type { RemoveHistory } from '../sql/retention.ts'
 import type { Connection } from './connection.ts'
 
-const selectOldest = 'select 1 from message where key < ? limit 1'
-const surveyPending = `
-  select endpoint, class, due_at, message from pending
-  where (endpoint, class, due_at, message) > (?, ?, ?, ?)
-  order by endpoint, class, due_at, message limit +?`
-const selectMessages = `
-  select key, app, event_id, endpoints from message where key > ? and key < ? order by key limit +?`
-const selectFanOut = 'select 1 from fan_out where message = ?'
-const selectDead = 'select 1 from dead where endpoint = ? and message = ?'
-const selectUnfiled = 'select 1 from unfiled where message = ?'
-const selectReplay = `
-  select 1 from pending where endpoint = ? and class = ${replay} and due_at = ? and message = ?`
-const selectRecent = 'select 1 from attempt where message = ? and at >= ? limit 1'
-const deleteEventId = 'delete from event_id where app = ? and event_id = ? and message = ?'
 const deletesOfMessage = [
   ...messageTables.map((table) => `delete from ${table} where message = ?`),
   'delete from message where key = ?',
@@ -58,15 +44,20 @@ interface Pass {
 
 /** Makes the removal of old messages, a bounded number of rows at a time. */
 export function historyRemover(connection: Connection): RemoveHistory {
-  const oldest = connection.prepare<unknown>(selectOldest)
-  const survey = connection.prepare<Place>(surveyPending)
-  const messagesBetween = connection.prepare<MessageRow>(selectMessages)
-  const fanOut = connection.prepare<unknown>(selectFanOut)
-  const dead = connection.prepare<unknown>(selectDead)
-  const unfiled = connection.prepare<unknown>(selectUnfiled)
-  const replayed = connection.prepare<unknown>(selectReplay)
-  const recent = connection.prepare<unknown>(selectRecent)
-  const removeEventId = connection.prepare(deleteEventId)
+  const oldest = connection.prepare<unknown>('select 1 from message where key < ? limit 1')
+  const survey = connection.prepare<Place>(`
+    select endpoint, class, due_at, message from pending
+    where (endpoint, class, due_at, message) > (?, ?, ?, ?)
+    order by endpoint, class, due_at, message limit +?`)
+  const messagesBetween = connection.prepare<MessageRow>(`
+    select key, app, event_id, endpoints from message where key > ? and key < ? order by key limit +?`)
+  const fanOut = connection.prepare<unknown>('select 1 from fan_out where message = ?')
+  const dead = connection.prepare<unknown>('select 1 from dead where endpoint = ? and message = ?')
+  const unfiled = connection.prepare<unknown>('select 1 from unfiled where message = ?')
+  const replayed = connection.prepare<unknown>(`
+    select 1 from pending where endpoint = ? and class = ${replay} and due_at = ? and message = ?`)
+  const recent = connection.prepare<unknown>('select 1 from attempt where message = ? and at >= ? limit 1')
+  const removeEventId = connection.prepare('delete from event_id where app = ? and event_id = ? and message = ?')
   const removals = deletesOfMessage.map((sql) => connection.prepare(sql))
   let pass: Pass | undefined
   let nextPassAt = 0
