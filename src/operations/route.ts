@@ -77,13 +77,12 @@ export class Reply<Status extends number, Value> {
   }
 }
 
-/** JSON may also be answered as bytes or a stream of them, so that payloads go through no serialiser. */
+/** JSON may also be answered as bytes or a stream of them, so that payloads go through no serialiser. No body: any value. */
 type ValueOf<Answer> = Answer extends JsonLines
   ? Readable
   : Answer extends TSchema
     ? Out<Answer> | Buffer | Readable
-    : // biome-ignore lint/suspicious/noConfusingVoidType: a handler without an answer returns nothing.
-      void
+    : unknown
 
 type Handled<A extends Answers> =
   | ValueOf<A[keyof A]>

@@ -13,7 +13,7 @@ import { withField } from '../../json/exact.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import { isRef } from '../lookup.ts'
-import { numbers, readTimes, type Walked, writePage } from '../page.ts'
+import { itemBytes, numbers, readTimes, type Walked, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import {
   type AttemptedQuery,
@@ -165,7 +165,7 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
   const withContent = filter.with_content ?? true
   const withMessage = filter.with_msg ?? false
   const bytesOf = ({ row, message }: { row: Row; message: MessageSummary }) => {
-    return withContent ? row.bytes + (withMessage ? message.bytes : 0) : 0
+    return itemBytes + (withContent ? row.bytes + (withMessage ? message.bytes : 0) : 0)
   }
   return writePage(clock, filter, { ...list, bytesOf }, async (items) => {
     const attempts = await store.loadAttempts(items.map(({ row }) => row))

@@ -176,10 +176,8 @@ export const ingest = {
       id: 'v1.ingest.source.delete',
       summary: 'Delete a source, and the application that was made for it',
       answers: { 204: null },
-      handle: async ({ source: { app, key, ownsApp } }, { store }) => {
-        if (ownsApp) await store.deleteApplication(app)
-        else await store.deleteSource(app, key)
-      },
+      handle: ({ source: { app, key, ownsApp } }, { store }) =>
+        ownsApp ? store.deleteApplication(app) : store.deleteSource(app, key),
     }),
     route(`POST ${one}/token/rotate`, admin, {
       root,

@@ -8,6 +8,7 @@ import type { Judgement } from '../../sources/arrival.ts'
 import type { Provider } from '../../sources/provider.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../../sources/providers.ts'
 import { completed, settingsProblems } from '../../sources/settings.ts'
+import type { PageRequest } from '../../store/store.ts'
 import { read } from '../access.ts'
 import {
   appId,
@@ -33,7 +34,7 @@ import {
   updatedAt,
   whole,
 } from '../fields.ts'
-import { type PageQuery, paginate } from '../page.ts'
+import { byId, type ListOut, type PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 
@@ -231,15 +232,10 @@ export function baseOf(
   return publicUrl?.replace(/\/$/, '') ?? `${protocol}://${host}`
 }
 
-/** A page of the sources of an application, or of all with null: its iterators, and the sources. */
-export async function pageOfSources({ store }: Parts, app: number | null, query: PageQuery) {
-  const sources: Source[] = []
-  const keep = (source: Source) => {
-    sources.push(source)
-    return { id: source.id }
-  }
-  const page = await paginate('src', query, 'descending', (asked) => store.listSources(app, asked), keep)
-  return { page, sources }
+/** A page of the sources of an application, or of all with null. */
+export function pageOfSources({ store, clock }: Parts, app: number | null, query: PageQuery): Promise<ListOut<Source>> {
+  const list = (page: PageRequest) => store.listSources(app, page)
+  return paginate(clock, query, { ...byId('src'), list, toOut: (source: Source) => source })
 }
 
 /** Sources as a caller sees them. */
@@ -266,8 +262,8 @@ export interface Listed {
 
 /** A page of the sources of all applications. The number of its queries does not depend on its length. */
 export async function listAll(parts: Parts, request: Incoming, query: PageQuery) {
-  const { page, sources } = await pageOfSources(parts, null, query)
-  return { ...page, data: await showWithApps(parts, request, sources) }
+  const page = await pageOfSources(parts, null, query)
+  return { ...page, data: await showWithApps(parts, request, page.data) }
 }
 
 /** Sources with their applications, without those whose application was deleted meanwhile. */
