@@ -216,6 +216,11 @@ export function urlOf({ root = apiRoot, path }: Pick<Route, 'root' | 'path'>): s
   return root + path
 }
 
+/** The same routes under another root. */
+export function under<R extends Route>(root: Root, routes: readonly R[]): R[] {
+  return routes.map((route) => ({ ...route, root }))
+}
+
 /** Whether the answer of a route is kept for an Idempotency-Key. */
 export function keepsAnswer({ method, need, answersSecret = false, idempotency = 'answer' }: Route): boolean {
   return method === 'POST' && need !== 'open' && !answersSecret && idempotency === 'answer'

@@ -18,7 +18,7 @@ import {
   scopes,
   viewSecret,
 } from '../access.ts'
-import { fixedCaller, hashApiKey, makeApiKey, makeToken } from '../auth.ts'
+import { fixedCaller, hashApiKey, makeToken } from '../auth.ts'
 import {
   createdAt,
   flag,
@@ -266,7 +266,7 @@ export const apiKeys = {
       answersSecret: true,
       handle: async ({ body }, { store, randomText }) => {
         const app = body.app == null ? null : (await lookUp('application', body.app, store.findApplication)).key
-        const token = makeApiKey(randomText)
+        const token = makeToken('sk', randomText)
         const expiresInMs = body.expiresInSeconds == null ? null : body.expiresInSeconds * 1000
         const { name, scopes } = body
         const made = await store.createApiKey({ name, hash: hashApiKey(token), scopes, app, expiresInMs })

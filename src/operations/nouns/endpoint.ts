@@ -29,7 +29,7 @@ import {
 import type { Place } from './endpoints.ts'
 
 /** Endpoints: list, create, get, replace, change, delete. */
-export function endpointRoutes({ path, root, id, whose, needs, subscribesToEventTypes }: Place) {
+export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place) {
   const one = `${path}/:endpoint` as const
 
   async function problemsOf(
@@ -49,7 +49,6 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
 
   return [
     route(`GET ${path}`, needs.view, {
-      root,
       id: `${id}.list`,
       summary: `List the endpoints of ${whose}`,
       query: PageQuery,
@@ -63,7 +62,6 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       },
     }),
     route(`POST ${path}`, needs.manage, {
-      root,
       id: `${id}.create`,
       summary: `Create an endpoint of ${whose}`,
       description:
@@ -84,14 +82,12 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       },
     }),
     route(`GET ${one}`, needs.view, {
-      root,
       id: `${id}.get`,
       summary: 'Get an endpoint',
       answers: { 200: EndpointOut },
       handle: ({ endpoint }, parts) => showEndpoint(parts, endpoint),
     }),
     route(`PUT ${one}`, needs.manage, {
-      root,
       id: `${id}.update`,
       summary: 'Replace an endpoint, or create it',
       description: 'Absent fields return to their defaults; uid, headers, credentials, shape, region and secret stay.',
@@ -110,7 +106,6 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       },
     }),
     route(`PATCH ${one}`, needs.manage, {
-      root,
       id: `${id}.patch`,
       summary: 'Change some fields of an endpoint',
       description: 'Absent fields stay; null unsets.',
@@ -127,7 +122,6 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       },
     }),
     route(`DELETE ${one}`, needs.manage, {
-      root,
       id: `${id}.delete`,
       summary: 'Delete an endpoint',
       description: 'Deliveries that have not ended are cancelled, and the uid is free again.',
