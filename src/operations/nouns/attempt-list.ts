@@ -45,11 +45,13 @@ export async function attemptsOf(
   const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
   const briefs = await store.attemptBriefsOf(message.key)
   const all = briefs.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
-  const wanted = filter.endpoint_id === undefined ? at : await namedEndpoint(store, app, filter.endpoint_id)
+  const { endpoint_id: ref } = filter
+  // There are no attempts at an endpoint that does not exist.
+  const wanted = ref === undefined ? at : isRef(ref) && ((await store.findEndpoint(app.key, ref)) ?? false)
   const meets = (attempt: AttemptBrief) =>
     attempt.at >= from &&
     attempt.at < until &&
-    (wanted === undefined || attempt.endpoint === wanted?.key) &&
+    (wanted === undefined || (wanted && attempt.endpoint === wanted.key)) &&
     meetsAttempt(attempt, filter) &&
     meetsFilter(message, toMessageFilter(filter))
   return writeAttempts(parts, filter, {
@@ -69,11 +71,6 @@ export async function attemptsOf(
       return place < 0 ? undefined : place
     },
   })
-}
-
-/** The endpoint a filter names; null when there is none, of which there are no attempts either. */
-async function namedEndpoint(store: Store, { key }: Application, ref: string): Promise<Endpoint | null> {
-  return (isRef(ref) ? await store.findEndpoint(key, ref) : undefined) ?? null
 }
 
 /** An endpoint's attempts with their messages and the status of each. */
