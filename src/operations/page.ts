@@ -107,7 +107,7 @@ export async function walk<Row, Item extends { readonly row: Row }, Position>(
   const direction = backwards === (order === 'ascending') ? 'descending' : 'ascending'
   const { mostBytes = pageBytes } = list
   const shown: Item[] = []
-  let position = after
+  let position: Position | null = after
   let last: Row | undefined
   let [bytes, scanned] = [0, 0]
   let [done, full, spent] = [false, false, false]
@@ -268,10 +268,7 @@ export async function fromItem<Query extends PageQuery>(
 }
 
 /** Where a page starts. An iterator is the position to continue behind; with a minus in front, backwards. */
-function start<Position>(
-  { iterator }: PageQuery,
-  parse: (text: string) => Position | undefined,
-): { readonly backwards: boolean; readonly after: Position | null } {
+function start<Position>({ iterator }: PageQuery, parse: (text: string) => Position | undefined) {
   if (iterator === undefined) return { backwards: false, after: null }
   const backwards = iterator.startsWith('-')
   const after = parse(backwards ? iterator.slice(1) : iterator)

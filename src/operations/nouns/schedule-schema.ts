@@ -202,10 +202,7 @@ export function newProblems(input: ScheduleFields, payload: Uint8Array | undefin
 }
 
 /** The body that a request sets, and its content type; nothing when it sets none. */
-function bodyOf(
-  { bodyBase64, contentType }: SchedulePatchFields,
-  payload: Uint8Array | undefined,
-): { readonly body: Uint8Array | undefined; readonly contentType: string | undefined } {
+function bodyOf({ bodyBase64, contentType }: SchedulePatchFields, payload: Uint8Array | undefined) {
   if (bodyBase64 !== undefined) {
     return { body: Buffer.from(bodyBase64, 'base64'), contentType: contentType ?? 'application/octet-stream' }
   }
