@@ -164,7 +164,6 @@ const keyLimit = 255
 /** The header of an answer that was given before: nothing was carried out for this request. */
 export const replayed = { 'idempotent-replayed': 'true' } as const
 
-/** Whether the request has an Idempotency-Key. */
 export function hasKey({ headers }: Incoming): boolean {
   return headers['idempotency-key'] !== undefined
 }
@@ -194,7 +193,6 @@ export function onceOf(
   return { hash: digest(...parts), fingerprint: digest(content), ttlMs: keyLifeMs }
 }
 
-/** The query of a URL. */
 export function queryOf(url: string): string {
   const start = url.indexOf('?')
   return start < 0 ? '' : url.slice(start + 1)

@@ -73,7 +73,6 @@ export class Doctor {
     return { ...diagnose(facts), at: facts.now, waiting: { total, endpoints, isExact } }
   }
 
-  /** The facts as of now. */
   async facts(): Promise<DoctorFacts | StoreDown> {
     const { dialect } = this.#parts.store
     try {

@@ -53,7 +53,6 @@ interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
   readonly first: FrontRow | null
 }
 
-/** The status of one delivery. */
 export interface ExplainedDelivery {
   readonly why: Why
   readonly lane: KnownLane
@@ -71,7 +70,6 @@ export interface ExplainedEndpoint {
   readonly oldestSince: EpochMs | null
 }
 
-/** The message of a delivery that is explained. */
 type ExplainedMessage = WhyFacts['message']
 
 /** A delivery that waits, in a list. */

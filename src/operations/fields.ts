@@ -84,10 +84,8 @@ export const dateTime = Type.String({ pattern: instantPattern, description: 'RFC
 /** An instant in an answer, RFC 3339. */
 export const Instant = Type.String({ format: 'date-time' })
 
-/** An instant that may not be known. */
 export const MaybeInstant = nullable(Instant)
 
-/** One page of a list. */
 export function listOf<T extends TSchema>(item: T) {
   return Type.Object({
     data: Type.Array(item),
@@ -183,7 +181,6 @@ export type BodyOf<F extends SimpleFields> = {
   readonly [Name in keyof F]?: (F[Name]['kind'] extends Kind<infer T> ? T : never) | null
 }
 
-/** The schemas of fields in a body. */
 export function inBody(fields: SimpleFields): Record<string, TSchema> {
   return mapValues(fields, ({ kind, description }) => maybe(schemaOf(kind), description))
 }
@@ -199,7 +196,6 @@ type QueryName<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${QueryName<Rest>}`
   : Name
 
-/** A list in a query. */
 export function listInQuery(description: string) {
   return Type.Array(Type.String({ maxLength: 256 }), {
     maxItems: 1000,

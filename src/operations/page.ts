@@ -35,7 +35,7 @@ export type PageQuery = Static<typeof PageQuery>
 
 /** A page of a list. `iterator` asks for the next page, `prevIterator` for the one before; both are set even at the end. */
 export interface ListOut<T> {
-  readonly data: T[]
+  readonly data: readonly T[]
   readonly iterator: string | null
   readonly prevIterator: string | null
   readonly done: boolean

@@ -265,7 +265,10 @@ export interface Noun {
   readonly tag: string
   /** One sentence under that heading. */
   readonly description: string
-  /** The schemas that have a name in the reference: Svix's where it has the same shape. */
+  /**
+   * The schemas that have a name in the reference: Svix's where it has the same shape. Those of requests end in `In`, `Put`,
+   * `Patch` or `Query`, those of answers in `Out`; `toXOut` makes the answer of a thing.
+   */
   readonly schemas?: Readonly<Record<string, TSchema>>
   readonly routes: readonly Route[]
 }

@@ -109,7 +109,7 @@ export const attempts = {
       handle: async ({ message, query }, { store, clock, explainer }) => {
         // There may be very many: only those on the page are looked at closely.
         const attempted = await store.attemptedEndpoints(message.key)
-        const keys = [...new Set([...message.endpoints, ...attempted])].sort(byNumber)
+        const keys = [...new Set([...message.endpoints, ...attempted])].sort((a, b) => a - b)
         const list = await walk(
           clock,
           { order: 'ascending', ...query },
@@ -188,8 +188,4 @@ async function nextOf(
 function behind(keys: readonly number[], after: number | null, order: Order): readonly number[] {
   if (order === 'ascending') return after === null ? keys : keys.filter((key) => key > after)
   return (after === null ? keys : keys.filter((key) => key < after)).toReversed()
-}
-
-function byNumber(a: number, b: number): number {
-  return a - b
 }

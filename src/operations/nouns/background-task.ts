@@ -92,7 +92,6 @@ export function readSpan(input: { readonly since: string; readonly until?: strin
   return { since: Math.max(0, since), until }
 }
 
-/** A page of the tasks that are wanted. */
 export function pageOfTasks(
   { store, clock }: Parts,
   query: PageQuery,

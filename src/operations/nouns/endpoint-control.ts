@@ -161,7 +161,6 @@ async function change(parts: Parts, { app, key, id }: Endpoint, fields: Endpoint
   return showEndpoint(parts, found(await parts.store.updateEndpoint(app, key, fields), 'endpoint', id))
 }
 
-/** Commands, figures and examples of an endpoint. */
 const controlRoutes = [
   pauseRoute(
     'pause',

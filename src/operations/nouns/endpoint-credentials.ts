@@ -49,7 +49,6 @@ export const AuthIn = Type.Object(
 )
 type AuthIn = Static<typeof AuthIn>
 
-/** The certificate that connections show to the receiver. */
 export const ClientCertificateIn = Type.Object(
   {
     certificate: Type.String({
@@ -279,7 +278,6 @@ function originOf(url: string | undefined): string | undefined {
   return url === undefined ? undefined : URL.parse(url)?.origin
 }
 
-/** The credentials as callers see them. */
 export function toAuthOut(auth: EndpointAuth | null): Out<typeof AuthOut> | null {
   if (auth === null) return null
   const none = {

@@ -28,7 +28,6 @@ import {
 } from './endpoint-schema.ts'
 import type { Place } from './endpoints.ts'
 
-/** Endpoints: list, create, get, replace, change, delete. */
 export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place) {
   const one = `${path}/:endpoint` as const
 

@@ -79,7 +79,6 @@ function toEventTypeOut(eventType: EventType, withContent = true): Out<typeof Ev
 
 const places = byName('evtype')
 
-/** Refuses schemas of an event type that are no JSON Schemas. */
 async function refuseWrongSchemas({ schemas }: Static<typeof EventTypePatch>, clock: Clock): Promise<void> {
   for (const [version, schema] of Object.entries(schemas ?? {})) {
     refuseIf(await Turns.by(clock).run(jsonSchemaProblems(schema, ['body', 'schemas', version])))

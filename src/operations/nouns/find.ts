@@ -167,7 +167,6 @@ export const EndpointSummaryOut = Type.Object({
 const searchedNames = 200_000
 const namesAtOnce = 500
 
-/** Endpoints of all applications, with their states. */
 export const allEndpoints = route('GET /endpoint', read, {
   id: 'v1.endpoint.list-all',
   summary: 'List the endpoints of all applications with their states',

@@ -159,7 +159,6 @@ function paceUntil(endpoint: Endpoint, lane: KnownLane): number | null {
   return blockers.find(({ reason }) => reason === 'rate_limited' || reason === 'slowed')?.until ?? null
 }
 
-/** The health of the receiver. */
 function toHealthOut(endpoint: Endpoint, lane: KnownLane) {
   const { throttleRate, throttlePeriodSeconds, burst } = lane
   const limited = { ...endpoint, throttleRate, throttlePeriodSeconds, burst }

@@ -76,7 +76,6 @@ const LiveAttemptOut = Type.Object({
   responseDurationMs: whole('Duration in milliseconds.'),
 })
 
-/** An overview as the API writes it. */
 export function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
   const { waiting, lanes, workers } = figures
   const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > figures.now)
@@ -109,7 +108,6 @@ export function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<
   }
 }
 
-/** An attempt of the stream as the API writes it. */
 export function toLiveAttemptOut(named: NamedAttempt): Out<typeof LiveAttemptOut> {
   const { id, at, appId, endpointId, endpointUid, msgId, eventType, n, outcome, code, error, status, durationMs } =
     named

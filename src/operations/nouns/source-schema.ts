@@ -76,7 +76,6 @@ const ArrivalsOut = Type.Object(
   { description: 'Arrivals so far, up to a second ago.' },
 )
 
-/** A source as callers see it. */
 export const SourceOut = Type.Object({
   id: described(idOf('src'), 'Unique id, assigned by the server. It is the channel of the messages of the source.'),
   uid: uidOut,
@@ -110,7 +109,6 @@ export const SourceCreatedOut = Type.Object({
   secret: nullable(text('The secret that Sluice made, shown once; null when you gave one or none is needed.')),
 })
 
-/** A source among those of all applications. */
 export const SourceSummaryOut = Type.Object({
   ...SourceOut.properties,
   appId,
@@ -156,7 +154,6 @@ export const ArrivalSamplesOut = Type.Object({
   data: Type.Array(ArrivalSampleOut, { description: 'The newest first.' }),
 })
 
-/** How a caller sees a source. */
 interface SourceView {
   /** The URL of this server for senders. */
   readonly base: string
@@ -238,7 +235,6 @@ export function pageOfSources({ store, clock }: Parts, app: number | null, query
   return paginate(clock, query, { ...byId('src'), list, toOut: (source: Source) => source })
 }
 
-/** Sources as a caller sees them. */
 export async function showAll(
   parts: Parts,
   request: Incoming,
@@ -254,7 +250,6 @@ export async function showAll(
   return list.map((source) => toSourceOut(source, sums.get(source.key), view))
 }
 
-/** A source, and how a caller sees it. */
 export interface Listed {
   readonly source: Source
   readonly shown: Out<typeof SourceSummaryOut>
@@ -276,7 +271,6 @@ export async function showWithApps(parts: Parts, request: Incoming, list: readon
   })
 }
 
-/** A source as a caller sees it. */
 export async function showSource(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof SourceOut>> {
   const [shown] = await showAll(parts, request, [source])
   return shown as Out<typeof SourceOut>
