@@ -84,8 +84,8 @@ async function createOnStore({ world, options }: Session, name: string): Promise
   const config = loadExisting(world, options)
   const { store } = await world.openParts(config, world.openLog(config), 'guest')
   try {
-    const { hashApiKey, makeApiKey } = await import('../operations/auth.ts')
-    const token = makeApiKey(world.randomText)
+    const { hashApiKey, makeToken } = await import('../operations/auth.ts')
+    const token = makeToken('sk', world.randomText)
     const scopes = ['admin']
     const entry = {
       actor: 'command line',

@@ -17,9 +17,6 @@ interface Report extends Diagnosis {
   readonly asOf: string
 }
 
-/** Makes one report. */
-type Examine = () => Promise<Report>
-
 /** The exit code by severity. They differ from those of other commands, so that monitoring tells the severities apart. */
 const exitCodes: Readonly<Record<Diagnosis['status'], number>> = { healthy: 0, warning: 1, critical: 2 }
 
@@ -57,11 +54,11 @@ Examples:
 }
 
 /** Prints a report, and with `--watch` one line per look; answers the exit code of the last report. */
-async function run(session: Session, examine: Examine): Promise<number> {
+async function run(session: Session, examine: () => Promise<Report>): Promise<number> {
   const { terminal, options, world } = session
   const { watch, every, for: limitMs } = options as { watch?: boolean; every: number; for?: number }
   let report = await examine()
-  print(session, report)
+  session.show(report, () => describe(terminal, report))
   if (watch !== true) return exitCodes[report.status]
   const stopped = terminal.stopRequested().then(() => true)
   if (!session.json) terminal.print('')
@@ -139,10 +136,6 @@ function unopened(error: unknown, dialect: 'sqlite' | 'postgres'): Diagnosis {
     })
   }
   return diagnose({ dialect, trouble: because })
-}
-
-function print(session: Session, report: Report): void {
-  session.show(report, () => describe(session.terminal, report))
 }
 
 function describe(terminal: Terminal, { status, summary, findings, more }: Report): string {

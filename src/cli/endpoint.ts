@@ -15,7 +15,7 @@ import {
   unsetOption,
 } from './field-options.ts'
 import { outcome, statusCode, statusColour } from './messages.ts'
-import { facts, grouped, instant, nameOf, text } from './table.ts'
+import { facts, instant, nameOf, text, waitingText } from './table.ts'
 import { CommandError, exitCode, pause, readFileOrInput } from './terminal.ts'
 
 const day = 86_400_000
@@ -81,9 +81,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     async ({ client }, [app, ref]) => {
       const { url } = await client.get(of(app, ref))
       const { waiting } = await client.get(`${of(app, ref)}/lane`)
-      const { total, isExact } = waiting as Item
-      const deliveries = `${grouped(total)}${isExact === false ? '+' : ''} waiting deliveries`
-      return `Delete endpoint ${ref} (${text(url)}) of ${app} with ${deliveries}?`
+      return `Delete endpoint ${ref} (${text(url)}) of ${app} with ${waitingText(waiting as Item)} waiting deliveries?`
     },
     async (session, [app, ref]) => {
       await session.client.delete(of(app, ref))

@@ -71,17 +71,13 @@ export function addErase(commands: RemoteCommands): void {
     async (session, [file]) => {
       const { report, signature } = readReport(resolve(session.terminal.directory, file), file)
       if (!isSigned(erasurePurpose, JSON.stringify(report), signature)) {
-        throw new CommandError(
-          `${file} was changed, or its signature is not that of the key it names.`,
-          exitCode.failed,
-        )
+        const message = `${file} was changed, or its signature is not that of the key it names.`
+        throw new CommandError(message, exitCode.failed)
       }
       const { data } = (await session.client.get('/signing-key')) as unknown as { data: Item[] }
       if (!data.some(({ publicKey }) => publicKey === signature.publicKey)) {
-        throw new CommandError(
-          `${file} was signed with the key ${signature.keyId}, which is not this server's.`,
-          exitCode.failed,
-        )
+        const message = `${file} was signed with the key ${signature.keyId}, which is not this server's.`
+        throw new CommandError(message, exitCode.failed)
       }
       session.show(
         { valid: true, keyId: signature.keyId },
@@ -111,10 +107,8 @@ export function addSubject(commands: RemoteCommands): void {
       await writeOutput(terminal, name, ending())
       const [, count] = /"type":"end","messages":(\d+)/.exec(end) ?? []
       if (count === undefined) {
-        throw new CommandError(
-          'The export was cut off: continue with --after and the last message.',
-          exitCode.unavailable,
-        )
+        const message = 'The export was cut off: continue with --after and the last message.'
+        throw new CommandError(message, exitCode.unavailable)
       }
       if (name !== undefined)
         session.show(
@@ -177,7 +171,7 @@ function describe({ terminal }: Session, app: string, item: Item): string {
     ['covers', report === undefined ? '–' : `messages accepted before ${instant(report.until)}`],
     ['lines in dead-letter files', left.deadLetterFile === undefined ? '–' : grouped(left.deadLetterFile.lines)],
     ['schedules', left.schedules === undefined ? '–' : left.schedules.join(', ') || 'none'],
-    ...(item.error == null ? [] : [['error', terminal.style('red', text(item.error))] as [string, string]]),
+    ['error', item.error == null ? undefined : terminal.style('red', text(item.error))],
     ['report', report === undefined ? '–' : `sluice erase report ${app} ${text(item.id)}`],
   ])
 }

@@ -35,7 +35,7 @@ export function addEventType(commands: RemoteCommands): void {
       if (items.length === 1) session.terminal.printError(firstNote)
     })
     .option('--group <NAME>', 'the group it is shown in')
-    .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
+    .addOption(schemasOption())
 
   group
     .add('update <name>', 'change the given fields of an event type', async (session, [name]) => {
@@ -50,7 +50,7 @@ export function addEventType(commands: RemoteCommands): void {
     .option('--no-archived', 'unarchive it')
     .option('--deprecated', 'mark it as deprecated')
     .option('--no-deprecated', 'remove the deprecated mark')
-    .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
+    .addOption(schemasOption())
 
   group
     .addDeleting(
@@ -85,6 +85,8 @@ export function addEventType(commands: RemoteCommands): void {
 const firstNote =
   'Note: this is the first event type of the server. From now on, endpoints of all applications may name known event types only; ' +
   'set SLUICE_CHECK_EVENT_TYPES=never on the server to accept any.'
+
+const schemasOption = () => option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue)
 
 function fieldsOf({ options }: Session): Item {
   return { groupName: options.group, schemas: options.schemas }

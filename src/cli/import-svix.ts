@@ -180,24 +180,16 @@ class SvixCopy {
     await this.#upsert('endpoints', label, before, wanted, {
       create: () => this.#to.post(`${appPath}/endpoint`, { body: { uid, ...wanted } }),
       change: async ({ headers: newHeaders, secret: newSecret, ...changes }) => {
-        if (newHeaders !== undefined) await this.#changeHeaders(path, headers, kept?.headers as Record<string, string>)
+        // Secret headers, set by hand after an earlier copy, stay.
+        const deleteHeaders = Object.keys((kept?.headers ?? {}) as Item).filter((name) => !(name in headers))
+        if (newHeaders !== undefined) await this.#to.patch(`${path}/headers`, { body: { headers, deleteHeaders } })
         if (newSecret !== undefined) await this.#to.post(`${path}/secret/rotate`, { body: { key: newSecret } })
         if (Object.keys(changes).length > 0) await this.#to.patch(path, { body: changes })
       },
     })
     const lost = sensitive.filter((name) => !((kept?.sensitive ?? []) as string[]).includes(name))
     if (lost.length > 0) this.#note(label, `values of secret headers cannot be read: set ${lost.join(', ')} again`)
-    await this.#noteTransformation(source, label)
-  }
-
-  /** Adds and removes headers whose values are shown. Secret ones, set by hand after an earlier copy, stay. */
-  async #changeHeaders(path: string, headers: Record<string, string>, before: Record<string, string>): Promise<void> {
-    const deleteHeaders = Object.keys(before).filter((name) => !(name in headers))
-    await this.#to.patch(`${path}/headers`, { body: { headers, deleteHeaders } })
-  }
-
-  /** A transformation is a script that the hosted Svix runs. A receiver that relies on one would get other payloads. */
-  async #noteTransformation(source: string, label: string): Promise<void> {
+    // A transformation is a script that the hosted Svix runs. A receiver that relies on one would get other payloads.
     const transformation = await this.#from.find(`${source}/transformation`)
     if (transformation?.enabled === true) {
       this.#note(label, 'its transformation is a script and is not copied: see filters and shapes (docs/shaping.md)')

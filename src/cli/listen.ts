@@ -1,4 +1,5 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { SignatureHeaders } from '../domain/application-fields.ts'
 import { signatureProfiles } from '../domain/endpoint-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
@@ -188,20 +189,9 @@ class Printer {
     const again = this.#isAgain(id)
     const { method, url, headers } = request
     if (json) {
-      const content = isText(body) ? { body: body.toString() } : { bodyBase64: body.toString('base64') }
-      const line = {
-        at: new Date(now).toISOString(),
-        method,
-        path: url,
-        id,
-        verified,
-        problem,
-        again,
-        headers,
-        ...content,
-      }
-      terminal.print(toJson(line))
-      return
+      const content = isUtf8(body) ? { body: body.toString() } : { bodyBase64: body.toString('base64') }
+      const at = new Date(now).toISOString()
+      return terminal.print(toJson({ at, method, path: url, id, verified, problem, again, headers, ...content }))
     }
     const verdict =
       verified === undefined
@@ -238,19 +228,9 @@ class Printer {
 
 function contentOf(body: Buffer): string {
   if (body.length === 0) return '(no body)'
-  if (!isText(body)) return `(${counted(body.length, 'byte')} that are not text)`
+  if (!isUtf8(body)) return `(${counted(body.length, 'byte')} that are not text)`
   const text = body.toString()
   return prettyJson(text) ?? text
-}
-
-function isText(body: Buffer): boolean {
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(body)
-    return true
-  } catch (error) {
-    if (error instanceof TypeError) return false
-    throw error
-  }
 }
 
 function indented(lines: string): string {
@@ -268,10 +248,7 @@ export interface Arrived {
 }
 
 /** Opens a server for a local receiver and returns the address that it listens on. */
-export async function openReceiver(
-  address: Address,
-  receive: (arrived: Arrived) => void,
-): Promise<{ server: Server; address: Address }> {
+export async function openReceiver(address: Address, receive: (arrived: Arrived) => void) {
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     let bytes = 0

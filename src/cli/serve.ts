@@ -2,7 +2,7 @@ import type { Delivering } from '../compose/delivering.ts'
 import type { MetricsServer } from '../compose/metrics.ts'
 import type { Parts } from '../compose/parts.ts'
 import { apiRoot } from '../domain/api.ts'
-import { hashApiKey, makeApiKey, makeSignInLink } from '../operations/auth.ts'
+import { hashApiKey, makeSignInLink, makeToken } from '../operations/auth.ts'
 import {
   isLoopback,
   keyVariable,
@@ -91,7 +91,7 @@ async function signInLinkOf(world: World, config: Config, { store, adminKey }: P
 /** Makes the first admin key of a store; undefined when the store has one. Only its hash is stored. */
 async function createFirstKey(world: World, store: Store): Promise<string | undefined> {
   if ((await store.countAdminKeys()) > 0) return undefined
-  const key = makeApiKey(world.randomText)
+  const key = makeToken('sk', world.randomText)
   await store.createApiKey({ name: 'admin', hash: hashApiKey(key), scopes: ['admin'] })
   return key
 }

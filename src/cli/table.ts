@@ -127,6 +127,11 @@ export function grouped(value: unknown): string {
   return withCommas(Number(value))
 }
 
+/** A number of waiting deliveries: `1,000+` when there may be more. */
+export function waitingText({ total, isExact }: Item): string {
+  return `${grouped(total)}${isExact === false ? '+' : ''}`
+}
+
 /** The longest list that a command reads only to count it. */
 export const countLimit = 1000
 

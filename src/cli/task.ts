@@ -118,6 +118,7 @@ function doneOf(task: Item): string {
 }
 
 function describe({ terminal }: Session, task: Item): string {
+  const { error } = (task.data ?? {}) as Item
   return facts(terminal, [
     ['task', text(task.id)],
     ['type', text(task.task)],
@@ -126,8 +127,6 @@ function describe({ terminal }: Session, task: Item): string {
     ['created', instant(task.createdAt)],
     ['last step', instant(task.updatedAt)],
     ['done', doneOf(task)],
-    ...(typeof (task.data as Item | undefined)?.error === 'string'
-      ? [['error', terminal.style('red', text((task.data as Item).error))] as [string, string]]
-      : []),
+    ['error', typeof error === 'string' ? terminal.style('red', text(error)) : undefined],
   ])
 }

@@ -112,7 +112,6 @@ export async function withProgress<T>(
   }
 }
 
-/** Waits. */
 export function pause(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => void clock.after(ms, resolve))
 }

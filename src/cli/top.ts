@@ -3,7 +3,7 @@ import type { Screen, Terminal } from '../runtime/process.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
-import { ago, type Column, counted, grouped, instant, nameOf, shorten, table, text } from './table.ts'
+import { ago, type Column, counted, grouped, instant, nameOf, shorten, table, text, waitingText } from './table.ts'
 import { CommandError, toJson } from './terminal.ts'
 
 /** The sorts of endpoints, in the order in which the key changes them. */
@@ -17,7 +17,7 @@ const listedEndpoints = 100
 interface Look {
   readonly at: number
   readonly history: { readonly since: string; readonly stepSeconds: number; readonly series: Series }
-  readonly waiting: { readonly total: number; readonly endpoints: number; readonly isExact: boolean }
+  readonly waiting: Item
   /** Since when the oldest of all waiting deliveries has been waiting; null without one. */
   readonly oldestSince: unknown
   readonly endpoints: readonly Item[]
@@ -127,7 +127,7 @@ async function look({ client, world }: Session, sort: Sort): Promise<Look> {
   return {
     at: world.clock.now(),
     history: history as unknown as Look['history'],
-    waiting: why.waiting as Look['waiting'],
+    waiting: why.waiting as Item,
     oldestSince: (why.data as Item[])[0]?.oldestSince ?? null,
     endpoints: endpoints.data as Item[],
     failing: failing.data as Item[],
@@ -160,21 +160,19 @@ function fitted(
 /** A look as lines, with up to so many endpoints. */
 export function lines(terminal: Terminal, seen: Look, choices: Choices, room: number): string[] {
   const { workers, waiting, failing } = seen
-  const { bold, dim } = { bold: (t: string) => terminal.style('bold', t), dim: (t: string) => terminal.style('dim', t) }
+  const dim = (text: string) => terminal.style('dim', text)
   const rate = (name: Rated) => `${perSecond(seen, name)}/s`
-  const busy = busyOf(workers)
   const open = failing.filter(({ state }) => state === 'circuit_open').length
-  const oldest = sinceOf(seen.oldestSince, seen.at)
   const cells: [name: string, value: string, colour?: 'red' | undefined][] = [
     ['in', rate('accepted')],
     ['out', rate('delivered')],
     ['failed', rate('failed')],
     ['dead', rate('dead')],
-    ['waiting', `${grouped(waiting.total)}${waiting.isExact ? '' : '+'}`],
-    ['oldest', oldest],
+    ['waiting', waitingText(waiting)],
+    ['oldest', sinceOf(seen.oldestSince, seen.at)],
     ['p95 wait', milliseconds(latest(seen.history.series.waitMs.p95))],
     ['p95 attempt', milliseconds(latest(seen.history.series.latencyMs.p95))],
-    ['busy', busy],
+    ['busy', busyOf(workers)],
     ['circuits open', `${open}${failing.length === listedEndpoints ? '+' : ''}`, open > 0 ? 'red' : undefined],
   ]
   const shown = seen.endpoints.filter((endpoint) => matches(endpoint, choices.filter)).slice(0, room)
@@ -182,7 +180,7 @@ export function lines(terminal: Terminal, seen: Look, choices: Choices, room: nu
     ...flowed(
       cells.map(([name, value, colour]) => ({
         width: name.length + 1 + value.length,
-        styled: `${dim(name)} ${colour === undefined ? bold(value) : terminal.style(['bold', colour], value)}`,
+        styled: `${dim(name)} ${terminal.style(colour === undefined ? 'bold' : ['bold', colour], value)}`,
       })),
       terminal.columns ?? 100,
     ),
@@ -240,7 +238,7 @@ function endpointTable(terminal: Terminal, endpoints: readonly Item[], now: numb
     terminal,
     [
       { title: 'ENDPOINT', cell: (each) => shorten(`${text(each.appUid ?? each.appId)}/${nameOf(each)}`, 28) },
-      { title: 'WAITING', cell: waitingOf, align: 'right' },
+      { title: 'WAITING', cell: ({ waiting }) => waitingText(waiting as Item), align: 'right' },
       { title: 'OLDEST', cell: ({ oldestSince }) => sinceOf(oldestSince, now), align: 'right' },
       { title: 'STATE', cell: 'state', colour: ({ state }) => colourOf(state) },
       { title: 'WHY', cell: 'detail', flexible: true },
@@ -257,11 +255,6 @@ function colourOf(state: unknown) {
 function matches({ appId, appUid, id, uid, url, state, reason, detail }: Item, filter: string): boolean {
   const words = [appId, appUid, id, uid, url, state, reason, detail].map(text).join(' ').toLowerCase()
   return words.includes(filter.toLowerCase())
-}
-
-function waitingOf({ waiting }: Item): string {
-  const { total, isExact } = waiting as { total: number; isExact: boolean }
-  return `${grouped(total)}${isExact ? '' : '+'}`
 }
 
 function inFlightOf({ inFlight, inFlightLimit }: Item): string {

@@ -3,7 +3,7 @@ import { choice } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
 import { limitOption, option, printMore, type RemoteCommands, type Session } from './command.ts'
 import { outcome, statusCode, timingsOf } from './messages.ts'
-import { ago, type Column, facts, grouped, instant, namesById, table, text } from './table.ts'
+import { ago, type Column, facts, instant, namesById, table, text, waitingText } from './table.ts'
 import { CommandError, exitCode, toJson } from './terminal.ts'
 
 const wideColumns = 110
@@ -189,10 +189,6 @@ function alsoText({ blockers }: Item): string | undefined {
   const others = (blockers as Item[]).slice(1)
   if (others.length === 0) return undefined
   return others.map(({ reason, until }) => text(reason) + (until == null ? '' : ` until ${instant(until)}`)).join(', ')
-}
-
-function waitingText({ total, isExact }: Item): string {
-  return `${grouped(total)}${isExact === false ? '+' : ''}`
 }
 
 function asOfText({ asOf, isLive }: Item): string {

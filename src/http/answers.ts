@@ -20,14 +20,9 @@ const answerHeaders = { 'x-content-type-options': 'nosniff', 'cache-control': 'n
 /** Sets the headers of every answer, errors included. A page that may be kept names its own. */
 export function setAnswerHeaders(app: FastifyInstance): void {
   app.addHook('onRequest', (_request, reply, done) => {
-    addAnswerHeaders(reply)
+    reply.headers(answerHeaders)
     done()
   })
-}
-
-/** Sets them on an answer that no hook ran for. */
-function addAnswerHeaders(reply: FastifyReply): void {
-  reply.headers(answerHeaders)
 }
 
 /** Errors of Fastify before a route is reached, as codes of the API. */
@@ -76,7 +71,8 @@ export function answerError(
   const code = known?.code ?? 'internal'
   if (!hungUp && request.routeOptions?.config?.need?.scope === 'publish') onRefusedPublish?.(code)
   const status = statusOf(code)
-  addAnswerHeaders(reply)
+  // Again: no hook ran before an error of Fastify itself.
+  reply.headers(answerHeaders)
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
   const waitSeconds = known?.retryAfterSeconds ?? (status === 503 ? retryAfterSeconds : undefined)
   if (waitSeconds !== undefined) reply.header('retry-after', String(waitSeconds))

@@ -46,11 +46,7 @@ export interface PageOptions {
  * Serves the dashboard under `/`, the portal under `/portal` and the reference under `/docs`. A navigation to any other
  * path below them answers the same page, whose script knows the path. The files are read once, at the first request for one.
  */
-export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions): {
-  readonly declare: (app: FastifyInstance) => void
-  /** Answers a request that no route takes. Throws `not_found` when it asks for no page. */
-  readonly answer: (request: FastifyRequest, reply: FastifyReply) => void
-} {
+export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions) {
   let read: PageFiles | undefined
   const files = () => {
     read ??= readFiles(programPages(pagesFolder))
@@ -63,11 +59,17 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
   }
   const answerPage = (page: keyof typeof policies, request: FastifyRequest, reply: FastifyReply) => {
     const file = files().get(page)
-    setPageHeaders(reply, policies[page])
+    reply
+      .header('content-security-policy', policies[page])
+      .header('x-content-type-options', 'nosniff')
+      .header('referrer-policy', 'no-referrer')
+      .header('cross-origin-opener-policy', 'same-origin')
+      .header('cross-origin-resource-policy', 'same-origin')
     if (file === undefined) reply.code(503).type(html).send(notBuilt)
     else send(file, 'no-cache', request, reply)
   }
 
+  /** Answers a request that no route takes. Throws `not_found` when it asks for no page. */
   const answer = (request: FastifyRequest, reply: FastifyReply) => {
     const path = pathOf(request)
     const file = path.endsWith('.html') ? undefined : files().get(path)
@@ -85,7 +87,7 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
 
   return {
     answer,
-    declare(app) {
+    declare(app: FastifyInstance): void {
       const pages = { '/': '/index.html', '/portal': '/portal.html', '/docs': '/docs.html' } as const
       for (const [url, page] of Object.entries(pages)) {
         // Both methods in one route: Fastify's own HEAD would answer a length of 0.
@@ -112,15 +114,6 @@ function policyOf(frameAncestors: readonly string[]): string {
     "require-trusted-types-for 'script'",
     `frame-ancestors ${frameAncestors.join(' ')}`,
   ].join('; ')
-}
-
-function setPageHeaders(reply: FastifyReply, policy: string): void {
-  reply
-    .header('content-security-policy', policy)
-    .header('x-content-type-options', 'nosniff')
-    .header('referrer-policy', 'no-referrer')
-    .header('cross-origin-opener-policy', 'same-origin')
-    .header('cross-origin-resource-policy', 'same-origin')
 }
 
 function send(file: PageFile, cacheControl: string, { headers, method }: FastifyRequest, reply: FastifyReply): void {
@@ -174,13 +167,11 @@ function readFiles(folder: Folder): PageFiles {
       .filter((encoding) => names.includes(name + encodings[encoding]))
       .map((encoding) => [encoding, folder.read(name + encodings[encoding])] as const)
     const type = types[extname(name)] ?? 'application/octet-stream'
-    files.set(`/${name}`, fileOf(type, folder.read(name), new Map(encoded)))
+    const bytes = folder.read(name)
+    const etag = hash('sha256', bytes, 'base64url').slice(0, 22)
+    files.set(`/${name}`, { type, bytes, encoded: new Map(encoded), etag })
   }
   return files
-}
-
-function fileOf(type: string, bytes: Buffer, encoded: ReadonlyMap<Encoding, Buffer>): PageFile {
-  return { type, bytes, encoded, etag: hash('sha256', bytes, 'base64url').slice(0, 22) }
 }
 
 const notBuilt = `<!doctype html>

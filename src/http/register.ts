@@ -66,10 +66,11 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
 function write(reply: FastifyReply, { answers }: Route, handled: unknown): unknown {
   const answer = handled instanceof Reply ? handled : new Reply(Number(Object.keys(answers)[0]), handled)
   const { status, value, headers } = answer
+  const schema = answers[status]
   reply.code(status).headers(headers)
+  if (schema === null) return undefined
   if (Buffer.isBuffer(value) || value instanceof Readable) {
-    const schema = answers[status] ?? null
-    reply.type(schema === null || !('lines' in schema) ? jsonType : 'events' in schema ? events : jsonLines)
+    reply.type(schema === undefined || !('lines' in schema) ? jsonType : 'events' in schema ? events : jsonLines)
   }
   return value
 }

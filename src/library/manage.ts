@@ -20,7 +20,7 @@ import type {
   SourceTestIn,
   SourceTestOut,
 } from '../operations/nouns/source-schema.ts'
-import type { PageQuery } from '../operations/page.ts'
+import type { ListOut as List, PageQuery } from '../operations/page.ts'
 
 /** Fields that may be left out, or be null or undefined, which means the same. */
 type Options<T> = { readonly [Field in keyof T]?: T[Field] | null | undefined }
@@ -33,13 +33,7 @@ export type EndpointOut = ReturnType<typeof toEndpointOut>
 /** The part of a list to get. */
 export type ListOptions = Options<PageQuery>
 
-/** One page of a list; `iterator` asks for the next one. */
-export interface List<T> {
-  readonly data: readonly T[]
-  readonly iterator: string | null
-  readonly prevIterator: string | null
-  readonly done: boolean
-}
+export type { List }
 
 /** Applications. Each is named by its id or uid. */
 export interface Applications {

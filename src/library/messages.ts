@@ -3,7 +3,6 @@ import { AppError, noSuch } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import { readTraceContext } from '../domain/trace-context.ts'
-import type { Envelope } from '../intake/publication.ts'
 import type { Accepted } from '../intake/publisher.ts'
 import { type CallRoute, invalid } from '../operations/in-process.ts'
 import { isRef } from '../operations/lookup.ts'
@@ -41,11 +40,7 @@ const envelopeProblems = compile(EnvelopeIn, 'body')
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]{0,254}$/
 
 /** Splits a message into its envelope and body. Throws AppError that names every mistake. */
-export function readMessage(
-  app: string,
-  message: NewMessage,
-  limitBytes: number,
-): { envelope: Envelope; body: Buffer } {
+export function readMessage(app: string, message: NewMessage, limitBytes: number) {
   if (!isRef(app)) throw noSuch('application', app)
   const { payload, contentType = 'application/json', traceparent, tracestate, ...input } = message
   const problems = [...envelopeProblems(checkContents(input))]
@@ -182,14 +177,11 @@ export function explain(call: CallRoute): Explain {
   const ofApplication = call('GET', '/app/:app/why', { limit: 100 })
   const ofEndpoint = call('GET', '/app/:app/endpoint/:endpoint/why')
   const ofDelivery = call('GET', '/app/:app/msg/:message/endpoint/:endpoint/why')
-  function why(app: string): Promise<ApplicationWhy>
-  function why(app: string, endpoint: string): Promise<EndpointWhy>
-  function why(app: string, endpoint: string, message: string): Promise<DeliveryWhy>
-  function why(app: string, endpoint?: string, message?: string): Promise<unknown> {
+  const why = (app: string, endpoint?: string, message?: string): Promise<unknown> => {
     if (endpoint === undefined) return ofApplication(app)
     return message === undefined ? ofEndpoint(app, endpoint) : ofDelivery(app, message, endpoint)
   }
-  return why
+  return why as Explain
 }
 
 /** A delivery that was given up, as the API shows it. */

@@ -189,14 +189,6 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
     return closing
   }
 
-  function publishWith(connection: DatabaseSync, app: string, message: NewMessage): Enqueued
-  function publishWith(connection: PostgresClient, app: string, message: NewMessage): Promise<Enqueued>
-  function publishWith(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
-    // A caller on Postgres gets a promise, and its refusals too.
-    if (parts.store.dialect === 'sqlite') return publishWithin(connection, app, message)
-    return Promise.resolve().then(() => publishWithin(connection, app, message))
-  }
-
   function publishWithin(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
     refuseClosed()
     try {
@@ -241,7 +233,10 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
         throw counted(error)
       }
     },
-    publishWith,
+    // A caller on Postgres gets a promise, and its refusals too.
+    publishWith: (parts.store.dialect === 'sqlite'
+      ? publishWithin
+      : async (...given: Parameters<typeof publishWithin>) => publishWithin(...given)) as Sluice['publishWith'],
     close,
     [Symbol.asyncDispose]: close,
   }

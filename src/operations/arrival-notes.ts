@@ -1,11 +1,10 @@
-import type { Clock } from '../domain/clock.ts'
 import type { Source } from '../domain/source.ts'
 import type { Arrival } from '../sources/arrival.ts'
 import { isProviderName } from '../sources/providers.ts'
 import { isSignatureHeader, proofHeader } from '../sources/settings.ts'
 import type { ArrivalCount, NewSample } from '../store/sources.ts'
-import type { Store } from '../store/store.ts'
 import { isHeaderName, isSendable, isSensitiveHeader } from '../wire/headers.ts'
+import type { ArrivalsParts } from './arrivals.ts'
 
 /** A flood of refused arrivals writes the store this often, and this much in one transaction. */
 const writeEveryMs = 1000
@@ -17,12 +16,7 @@ const pauseMs = 50
 const sampleBytes = 2048
 const textLength = 512
 
-interface NotesParts {
-  readonly store: Pick<Store, 'noteArrivals'>
-  readonly clock: Clock
-  readonly limits: { readonly refusedSamples: number }
-  readonly onTrouble: (error: unknown) => void
-}
+type NotesParts = Pick<ArrivalsParts, 'store' | 'clock' | 'limits' | 'onTrouble'>
 
 interface Noted {
   accepted: number

@@ -24,7 +24,7 @@ export const arrivalBytesLimit = 16 * 1024 * 1024
 /** The result of an arrival, for metrics: `accepted`, `repeated`, `answered`, or the code of the refusal. */
 export type OnArrival = (provider: ProviderName | 'unknown', result: string) => void
 
-interface ArrivalsParts {
+export interface ArrivalsParts {
   readonly store: Pick<Store, 'sourceAt' | 'noteArrivals'>
   readonly publisher: Publisher
   readonly clock: Clock
@@ -52,11 +52,6 @@ interface OpenSource {
   readonly verifier: Verifier
 }
 
-interface Known {
-  readonly open: OpenSource
-  readonly until: SteadyMs
-}
-
 /** How long a source is believed to be as it was read: the longest time until a change of it works. */
 const believedForMs = 1000
 const remembered = 2048
@@ -72,7 +67,7 @@ export class Arrivals {
   readonly #parts: ArrivalsParts
   readonly #deps: VerifierDeps
   /** Only sources that exist, so that a flood of made-up names drives none of them out. */
-  readonly #known = new Map<number, Known>()
+  readonly #known = new Map<number, { readonly open: OpenSource; readonly until: SteadyMs }>()
   readonly #reading = new Map<number, Promise<OpenSource | undefined>>()
   readonly #notes: ArrivalNotes
   readonly #unknown = new FailureLimit()

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { AppError, noSuch } from '../domain/app-error.ts'
-import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { SteadyMs } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
 import {
   type ApiKey,
@@ -14,23 +14,11 @@ import { type Store, StoreTrouble } from '../store/store.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
 import { type BrowserRequest, refuseForgery, sessionToken } from './browser-session.ts'
 import { FailureLimit, putLast } from './caller-limits.ts'
+import type { Context } from './parts.ts'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const randomLength = 30 // 178 bits
 const checksumLength = 6 // 62^6 > 2^32
-
-/**
- * Makes an API key: `sk_`, 30 random characters, and their CRC-32 in six. The prefix lets secret scanners find a leaked
- * key; the checksum finds a mistyped key without asking the store.
- */
-export function makeApiKey(randomText: RandomText): string {
-  return makeToken('sk', randomText)
-}
-
-/** Whether a text can be a key made by `makeApiKey`. */
-export function isApiKey(text: string): boolean {
-  return isMade('sk', text)
-}
 
 /** The hash of a key that the store keeps. Keys are random, so a fast hash is safe. */
 export function hashApiKey(key: string): Buffer {
@@ -45,7 +33,10 @@ function digestOf(key: string): string {
 /** The prefixes of an API key, a token for the portal of an application, a session's cookie, and a sign-in link. */
 type Prefix = 'sk' | 'appsk' | 'websess' | 'signin'
 
-/** Makes a token, like an API key but for its prefix. */
+/**
+ * Makes a key or token: its prefix, 30 random characters, and their CRC-32 in six. The prefix lets secret scanners find a
+ * leaked key; the checksum finds a mistyped key without asking the store.
+ */
 export function makeToken(prefix: Prefix, randomText: RandomText): string {
   const random = randomText(randomLength)
   return `${prefix}_${random}${checksum(random)}`
@@ -123,15 +114,7 @@ export async function fixedAdminKey(
   return isMade('appsk', apiKey) || (await store.knowsApiKey(hashApiKey(apiKey))) ? null : apiKey
 }
 
-/** The parts that the decision works with. */
-interface AuthContext {
-  readonly store: Store
-  readonly clock: Clock
-  /** A key admitted whatever the store says. */
-  readonly adminKey: string | null
-  readonly publicUrl: string | null
-  readonly onBug: (error: unknown) => void
-}
+type AuthContext = Pick<Context, 'store' | 'clock' | 'adminKey' | 'publicUrl' | 'onBug'>
 
 /**
  * Decides which callers may use the API, and for what. Verdicts are remembered by the SHA-256 of the presented key: looking a
@@ -213,13 +196,13 @@ export class Authenticator {
 
   async #find(text: string, digest: string): Promise<Caller | undefined> {
     const caller = await this.#ask(text, Buffer.from(digest, 'latin1'))
-    this.#remember(digest, caller)
+    putLast(this.#verdicts, digest, { caller, until: this.#context.clock.steady() + believedForMs }, remembered)
     return caller
   }
 
   async #ask(text: string, hash: Buffer): Promise<Caller | undefined> {
     const { store } = this.#context
-    if (isApiKey(text)) return this.#ofKey(await store.findApiKey(hash))
+    if (isMade('sk', text)) return this.#ofKey(await store.findApiKey(hash))
     if (isMade('appsk', text)) return this.#ofToken(await store.findAppToken(hash))
     if (isMade('signin', text)) {
       const owner = this.#ofOwner(await store.findSignInLink(hash))
@@ -262,10 +245,6 @@ export class Authenticator {
       // The requests that need the store report its trouble.
       if (!(error instanceof StoreTrouble)) onBug(error)
     })
-  }
-
-  #remember(digest: string, caller: Caller | undefined): void {
-    putLast(this.#verdicts, digest, { caller, until: this.#context.clock.steady() + believedForMs }, remembered)
   }
 
   #permit(request: Applicant, caller: Caller | undefined, need: Need): void {

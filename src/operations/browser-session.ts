@@ -99,21 +99,16 @@ export function refuseForeignOrigin({ headers, host }: BrowserRequest, publicUrl
   // Browsers set it, and no page can. Older ones, and those that speak plain http to another machine, leave it out.
   const site = headers['sec-fetch-site']
   if (site === 'same-origin') return
-  const isOwn = origin === undefined || hostOf(origin) === host.toLowerCase() || origin === originOf(publicUrl)
+  const isOwn =
+    origin === undefined ||
+    URL.parse(origin)?.host === host.toLowerCase() ||
+    (publicUrl !== null && origin === new URL(publicUrl).origin)
   if (isOwn && (site === undefined || site === 'none')) return
   const sender = isOwn ? `a page of another origin (Sec-Fetch-Site: ${site})` : `a page of ${origin}`
   throw new AppError(
     'forgery_suspected',
     `The request comes from ${sender}. Sessions are for pages of this server; behind a proxy, set publicUrl.`,
   )
-}
-
-function hostOf(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined
-}
-
-function originOf(url: string | null): string | undefined {
-  return url === null ? undefined : new URL(url).origin
 }
 
 function digest(text: string): string {

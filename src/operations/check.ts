@@ -6,6 +6,7 @@ import type { Once } from '../store/publishing.ts'
 import type { FoundThings } from './lookup.ts'
 import { textWithout } from './read-publish.ts'
 import { anyBytes, type Incoming, isBodyOptional, type Route } from './route.ts'
+import type { Keywords } from './schema-check.ts'
 import { checkContents, compile, nullsRemover, readJson, readQuery, refuseIf } from './validate.ts'
 
 /** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
@@ -39,34 +40,39 @@ function splitBody(scanner: Scanner, bytes: Buffer): Split {
   return { head, payload: span && bytes.subarray(span.start, span.end) }
 }
 
-/** How a route sees its body. */
-interface BodyReader {
-  /** Throws AppError when there is no body and the route needs one. */
-  read(body: unknown): unknown
-  problemsOf(value: unknown): readonly FieldError[]
+/** The checks of a body that is there. */
+interface BodyChecks {
+  readonly removeNulls?: ((value: unknown) => void) | undefined
+  readonly problemsOf: (value: unknown) => readonly FieldError[]
 }
 
 const none: readonly FieldError[] = []
+const unchecked: BodyChecks = { problemsOf: () => none }
 const noBytes = Buffer.alloc(0)
 
-function bodyReaderOf(route: Route): BodyReader {
+/** How a route sees its body. `read` throws AppError when there is no body and the route needs one. */
+function bodyReaderOf(route: Route) {
   const { body: schema } = route
-  if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
+  if (schema === undefined) return { ...unchecked, read: () => undefined }
   const kind = kindOf(route)
   // The scanner refuses an empty body.
-  if (isBytes(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
+  if (isBytes(kind)) return { ...unchecked, read: (body: unknown) => body ?? noBytes }
   const isOptional = isBodyOptional(route)
-  const removeNulls =
-    kind === 'split' ? splitNulls(schema as TSchema) : kind === 'value' && nullsRemover(schema as TSchema)
+  const { removeNulls, problemsOf } = checksOf(kind, schema as TSchema)
   const read = (body: unknown) => {
     if (body === undefined && !isOptional) throw new AppError('invalid_json', 'The body is empty.')
     if (body === undefined) return {}
-    if (removeNulls) removeNulls(body)
+    removeNulls?.(body)
     return body
   }
+  return { read, problemsOf }
+}
+
+function checksOf(kind: BodyKind, schema: TSchema): BodyChecks {
   // The handler reads the lines, and refuses other JSON when it knows its application.
-  if (kind === 'lines') return { read, problemsOf: () => none }
-  return { read, problemsOf: kind === 'split' ? splitProblems(schema as TSchema) : compile(schema as TSchema, 'body') }
+  if (kind === 'lines') return unchecked
+  if (kind === 'split') return splitChecks(schema)
+  return { removeNulls: nullsRemover(schema), problemsOf: compile(schema, 'body') }
 }
 
 const openBrace = 0x7b
@@ -77,31 +83,27 @@ interface Split {
   payload: Buffer | undefined
 }
 
-/** Nulls of a body that was taken apart: those of its fields, and a payload that may be absent. */
-function splitNulls(schema: TSchema): (value: unknown) => void {
-  const { required = [] } = schema as unknown as { required?: readonly string[] }
-  const removeNulls = nullsRemover(schema)
+/** The checks of a body that was taken apart: of its fields, and of a payload that may be absent. */
+function splitChecks(schema: TSchema): BodyChecks {
+  const removeNullsOfHead = nullsRemover(schema)
+  const headProblemsOf = compile(Type.Omit(schema as TObject<TProperties>, ['payload']), 'body')
+  const { required = [] } = schema as Keywords
   const isRequired = required.includes('payload')
-  return (value) => {
+  const removeNulls = (value: unknown) => {
     const split = value as Split
-    removeNulls?.(split.head)
+    removeNullsOfHead?.(split.head)
     if (!isRequired && split.payload?.equals(nullBytes)) split.payload = undefined
   }
-}
-
-function splitProblems(schema: TSchema): (value: unknown) => readonly FieldError[] {
-  const { required = [] } = schema as unknown as { required?: readonly string[] }
-  const problemsOf = compile(Type.Omit(schema as TObject<TProperties>, ['payload']), 'body')
-  const isRequired = required.includes('payload')
-  return (value) => {
+  const problemsOf = (value: unknown) => {
     const { head, payload } = value as Split
-    const problems = [...problemsOf(head)]
+    const problems = [...headProblemsOf(head)]
     const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
     const at = ['body', 'payload']
     if (isRequired && isObject && payload === undefined) problems.push({ at, message: 'is required', type: 'required' })
     if (payload && payload[0] !== openBrace) problems.push({ at, message: 'must be object', type: 'type' })
     return problems
   }
+  return { removeNulls, problemsOf }
 }
 
 /** A request after its checks, with the things that its path names. */
@@ -112,22 +114,19 @@ export interface CheckedCall extends FoundThings {
   readonly request: Incoming
 }
 
-/** The query of a route, and its problems. */
-type QueryReader = (query: unknown) => readonly [values: unknown, problems: readonly FieldError[]]
-
 /**
- * An unknown parameter is refused where ignoring it would mean more than was asked for: in every read, because it may be
+ * Makes the reader of a query: its values, and its problems. An unknown parameter is refused where ignoring it would mean more than was asked for: in every read, because it may be
  * a filter, and where the schema is closed. Elsewhere clients of other versions may send it.
  */
-function queryReaderOf({ method, query: schema }: Route): QueryReader {
-  if (schema === undefined) return () => [{}, none]
+function queryReaderOf({ method, query: schema }: Route) {
+  if (schema === undefined) return () => [{}, none] as const
   const problemsOf = compile(schema, 'query')
-  const { additionalProperties } = schema as { readonly additionalProperties?: boolean }
+  const { additionalProperties } = schema as Keywords
   const isStrict = method === 'GET' || additionalProperties === false
-  return (query) => {
+  return (query: unknown) => {
     const { values, unknown } = readQuery(schema, query)
     const problems = problemsOf(values)
-    return [values, isStrict && unknown.length > 0 ? [...problems, ...unknown] : problems]
+    return [values, isStrict && unknown.length > 0 ? [...problems, ...unknown] : problems] as const
   }
 }
 
@@ -165,7 +164,6 @@ const keyLimit = 255
 /** The header of an answer that was given before: nothing was carried out for this request. */
 export const replayed = { 'idempotent-replayed': 'true' } as const
 
-/** Whether the request has an Idempotency-Key. */
 export function hasKey({ headers }: Incoming): boolean {
   return headers['idempotency-key'] !== undefined
 }
@@ -195,7 +193,6 @@ export function onceOf(
   return { hash: digest(...parts), fingerprint: digest(content), ttlMs: keyLifeMs }
 }
 
-/** The query of a URL. */
 export function queryOf(url: string): string {
   const start = url.indexOf('?')
   return start < 0 ? '' : url.slice(start + 1)

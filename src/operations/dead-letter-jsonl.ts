@@ -11,7 +11,7 @@ import { withField } from '../json/exact.ts'
 import type { Scanner, Span } from '../json/scan.ts'
 import type { BroughtLetter, Contents } from '../store/dead-letters.ts'
 import { headerProblems } from './endpoint-problems.ts'
-import { distinct } from './fields.ts'
+import { distinct, isoOrNull } from './fields.ts'
 import { DeadLineIn, toDeadOut } from './nouns/dead-letter-schema.ts'
 import { isJsonObject } from './nouns/message-schema.ts'
 import { partsOf } from './page.ts'
@@ -48,8 +48,8 @@ export function writeLine(
     contentType: message?.contentType ?? null,
     tags: message?.tags ?? null,
     headers: message?.headers ?? null,
-    deliverAt: instantText(message?.deliverAt),
-    expiresAt: instantText(message?.expiresAt),
+    deliverAt: isoOrNull(message?.deliverAt ?? null),
+    expiresAt: isoOrNull(message?.expiresAt ?? null),
     orderingKey: message?.orderingKey ?? null,
     orderKey,
     variant: variant && { bodyBase64: variant.body && base64(variant.body), signature: variant.signature },
@@ -122,25 +122,14 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
   if (variant?.signature != null && !/^[\x21-\x7e]+$/.test(variant.signature)) {
     problems.push(problem('variant', 'has a signature that is no header value of visible ASCII'))
   }
-  const response = bytesOf('responseBase64', input.responseBase64, problems) ?? textBytes(input.response)
+  const answer = input.response == null ? null : Buffer.from(input.response)
+  const response = bytesOf('responseBase64', input.responseBase64, problems) ?? answer
   const body = bytesOf('bodyBase64', input.bodyBase64, problems) ?? payload
   const variantBody = bytesOf('variant', variant?.bodyBase64, problems)
   if (problems.length > 0 || key === undefined) return undefined
   const { diedAt, deliverAt, expiresAt } = instants
-  const type = { contentType: contentType ?? 'application/json' }
-  const message = {
-    key,
-    id: msgId,
-    eventType,
-    eventId,
-    channels,
-    tags,
-    headers,
-    deliverAt,
-    expiresAt,
-    orderingKey,
-    ...type,
-  }
+  const about = { eventType, eventId, channels, tags, headers, deliverAt, expiresAt, orderingKey }
+  const message = { key, id: msgId, ...about, contentType: contentType ?? 'application/json' }
   const letter = {
     message,
     body,
@@ -201,10 +190,6 @@ function bytesOf(field: string, text: string | null | undefined, problems: Field
   return bytes
 }
 
-function textBytes(text: string | null | undefined): Buffer | null {
-  return text == null ? null : Buffer.from(text)
-}
-
 function problem(field: string, message: string): FieldError {
   return { at: ['body', field], message, type: 'dead_letter' }
 }
@@ -238,8 +223,4 @@ export function oneLine(json: Uint8Array): Buffer {
 
 function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64')
-}
-
-function instantText(at: EpochMs | null | undefined): string | null {
-  return at == null ? null : new Date(at).toISOString()
 }

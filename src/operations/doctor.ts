@@ -1,4 +1,4 @@
-import type { Clock, EpochMs } from '../domain/clock.ts'
+import type { EpochMs } from '../domain/clock.ts'
 import { certificateNoticeMs } from '../domain/credentials.ts'
 import { type Diagnosis, diagnose } from '../domain/doctor.ts'
 import {
@@ -22,7 +22,7 @@ import { countLimit } from '../store/lanes.ts'
 import type { ListedAttempt } from '../store/messages.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import type { ExplainedEndpoint, Explainer } from './explainer.ts'
-import type { Limits } from './parts.ts'
+import type { Context } from './parts.ts'
 
 /** Endpoints that are looked at closely: those with the most waiting deliveries, and those that wait longest. */
 const endpointsExamined = { waiting: 40, age: 10 } as const
@@ -73,7 +73,6 @@ export class Doctor {
     return { ...diagnose(facts), at: facts.now, waiting: { total, endpoints, isExact } }
   }
 
-  /** The facts as of now. */
   async facts(): Promise<DoctorFacts | StoreDown> {
     const { dialect } = this.#parts.store
     try {
@@ -280,13 +279,8 @@ function errorText({ code, status, error }: ListedAttempt): string {
   return error === null ? `${what}.` : `${what}: ${error}`
 }
 
-interface DoctorParts {
-  readonly store: Store
-  readonly clock: Clock
+interface DoctorParts
+  extends Pick<Context, 'store' | 'clock' | 'serverDefaults' | 'limits' | 'version' | 'shedPerSecond'> {
   readonly explainer: Explainer
   readonly facts: Pick<Facts, 'current'>
-  readonly serverDefaults: ServerDefaults
-  readonly limits: Pick<Limits, 'maxWaiting' | 'maxWaitingPerApp' | 'maxWaitingPerEndpoint'>
-  readonly version: string
-  readonly shedPerSecond?: (() => number) | undefined
 }

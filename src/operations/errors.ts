@@ -124,12 +124,10 @@ function problemsOf(fields: readonly FieldError[], message: string, type: string
   return fields.map((field) => ({ loc: field.at.map(String), msg: field.message, type: field.type }))
 }
 
-/** The cause of a code and its remedy. */
 export function remedyOf(code: string): string {
   return meanings[code as keyof typeof meanings][2]
 }
 
-/** The status a code is answered with. */
 export function statusOf(code: AppErrorCode | 'internal'): number {
   return meanings[code][0]
 }

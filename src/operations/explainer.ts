@@ -17,7 +17,6 @@ import {
   type EndpointWhy,
   type QueueSort,
   queueSorts,
-  type WaitingTotals,
   type Why,
   type WhyFacts,
   whyNotDelivered,
@@ -54,7 +53,6 @@ interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
   readonly first: FrontRow | null
 }
 
-/** The status of one delivery. */
 export interface ExplainedDelivery {
   readonly why: Why
   readonly lane: KnownLane
@@ -72,7 +70,6 @@ export interface ExplainedEndpoint {
   readonly oldestSince: EpochMs | null
 }
 
-/** The message of a delivery that is explained. */
 type ExplainedMessage = WhyFacts['message']
 
 /** A delivery that waits, in a list. */
@@ -91,12 +88,6 @@ export interface Look {
   readonly asked: Asked
 }
 type StatedLane = LaneStatus & StateFacts
-
-/** The endpoints of an application, or of all, that are worst off. */
-interface ExplainedWorst {
-  readonly totals: WaitingTotals
-  readonly worst: readonly ExplainedEndpoint[]
-}
 
 /** Explains why a delivery waits: asks the owners of lanes, reads the store, and lets the domain decide. */
 export class Explainer {
@@ -128,16 +119,9 @@ export class Explainer {
     ])
     const [last] = latest === undefined ? [] : await this.#store.loadAttempts([latest])
     const queued = row && { ...row, ahead: row.ahead + servedBefore(row, endpoint, lane) }
-    const facts = {
-      message,
-      endpoint,
-      latest,
-      dead,
-      coalesced,
-      queued,
-      lane: { ...lane, first: queued?.first ?? null },
-    }
-    return { why: whyNotDelivered(facts), lane, queued, latest: last }
+    const lined = { ...lane, first: queued?.first ?? null }
+    const why = whyNotDelivered({ message, endpoint, latest, dead, coalesced, queued, lane: lined })
+    return { why, lane, queued, latest: last }
   }
 
   async endpoint(endpoint: Endpoint): Promise<ExplainedEndpoint> {
@@ -153,7 +137,7 @@ export class Explainer {
    * The endpoints of an application, or of all with null, that are worst off: up to so many by each sort, each once.
    * Endpoints that were emptied or deleted meanwhile are left out.
    */
-  async worst(app: number | null, most: Partial<Readonly<Record<QueueSort, number>>>): Promise<ExplainedWorst> {
+  async worst(app: number | null, most: Partial<Readonly<Record<QueueSort, number>>>) {
     const { worst: ranked, ...totals } = await this.#survey(app)
     const queues = queueSorts.flatMap((sort) => ranked[sort].slice(0, most[sort] ?? 0))
     const counts = new Map(queues.map((queue) => [queue.endpoint, queue]))

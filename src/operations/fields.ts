@@ -28,8 +28,7 @@ const uidMeaning = 'Your own name for it, unique among its kind; accepted wherev
 
 /** A uid that cannot be mistaken for an id of the same kind. */
 export function uid(prefix: string) {
-  const pattern = `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$`
-  return nullable(Type.String({ minLength: 1, maxLength: 256, pattern, description: uidMeaning }))
+  return nullable(described(Type.Unsafe<string>(schemaOf({ is: 'uid', prefix })), uidMeaning))
 }
 
 /**
@@ -48,6 +47,11 @@ interface Written {
   readonly description?: string
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly unknown[]
+}
+
+/** A text that is not empty. */
+export function shortText(maxLength: number) {
+  return Type.String({ minLength: 1, maxLength })
 }
 
 /** A whole number within bounds that every store and every client can represent exactly. */
@@ -80,10 +84,8 @@ export const dateTime = Type.String({ pattern: instantPattern, description: 'RFC
 /** An instant in an answer, RFC 3339. */
 export const Instant = Type.String({ format: 'date-time' })
 
-/** An instant that may not be known. */
 export const MaybeInstant = nullable(Instant)
 
-/** One page of a list. */
 export function listOf<T extends TSchema>(item: T) {
   return Type.Object({
     data: Type.Array(item),
@@ -179,12 +181,8 @@ export type BodyOf<F extends SimpleFields> = {
   readonly [Name in keyof F]?: (F[Name]['kind'] extends Kind<infer T> ? T : never) | null
 }
 
-/** The schemas of fields in a body. */
 export function inBody(fields: SimpleFields): Record<string, TSchema> {
-  const entries = Object.entries(fields).map(([name, { kind, description }]) => {
-    return [name, maybe(described(schemaOf(kind), description))] as const
-  })
-  return Object.fromEntries(entries)
+  return mapValues(fields, ({ kind, description }) => maybe(schemaOf(kind), description))
 }
 
 type QuerySchemas<F extends SimpleFields> = {
@@ -198,7 +196,6 @@ type QueryName<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${QueryName<Rest>}`
   : Name
 
-/** A list in a query. */
 export function listInQuery(description: string) {
   return Type.Array(Type.String({ maxLength: 256 }), {
     maxItems: 1000,
@@ -244,10 +241,7 @@ export function schemaOf(form: SimpleForm): TSchema {
     case 'instant':
       return dateTime
     case 'list':
-      return Type.Array(schemaOf(form.of), {
-        minItems: 1,
-        maxItems: form.max,
-      })
+      return Type.Array(schemaOf(form.of), { minItems: 1, maxItems: form.max })
     case 'labels':
       return Labels
     case 'headers':
@@ -255,19 +249,16 @@ export function schemaOf(form: SimpleForm): TSchema {
   }
 }
 
-const bounds = new Set(
-  'minLength maxLength pattern minimum maximum minItems maxItems uniqueItems maxProperties additionalProperties'.split(
-    ' ',
-  ),
-)
+const bounds =
+  /^(minLength|maxLength|pattern|minimum|maximum|minItems|maxItems|uniqueItems|maxProperties|additionalProperties)$/
 
 /** The schema of the same value in an answer: without bounds, and with every property present. */
 export function shown(schema: TSchema): TSchema {
-  const entries = Object.entries(schema).filter(([keyword]) => !bounds.has(keyword))
+  const entries = Object.entries(schema).filter(([keyword]) => !bounds.test(keyword))
   const kept = entries.map(([keyword, value]): [string, unknown] => {
     if (keyword === 'items') return [keyword, shown(value)]
     if (keyword === 'anyOf') return [keyword, value.map(shown)]
-    if (keyword === 'properties') return [keyword, eachShown(value)]
+    if (keyword === 'properties') return [keyword, mapValues(value as Schemas, shown)]
     if (keyword === 'patternProperties') return [keyword, { '^.*$': shown(Object.values(value as Schemas)[0] ?? {}) }]
     return [keyword, value]
   })
@@ -277,6 +268,6 @@ export function shown(schema: TSchema): TSchema {
 
 type Schemas = Readonly<Record<string, TSchema>>
 
-function eachShown(schemas: Schemas): Schemas {
-  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, shown(schema)]))
+function mapValues<V, W>(record: Readonly<Record<string, V>>, map: (value: V) => W): Record<string, W> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]))
 }

@@ -164,19 +164,13 @@ function ready(route: Route, parts: Parts): Operation {
   }
 }
 
-interface Found {
-  readonly route: Route
-  readonly params: Record<string, string>
-  readonly query: unknown
-}
-
 /** Words come before names: `/app/:app/msg/batch` before `/app/:app/msg/:message`. */
 const ordered = routes
   .filter(({ root }) => root === undefined)
   .map((route) => ({ route, steps: route.path.split('/').slice(1), rank: route.path.replace(/:\w+/g, '\uffff') }))
   .sort((a, b) => (a.rank < b.rank ? -1 : 1))
 
-function find(method: Method, target: string): Found {
+function find(method: Method, target: string) {
   const [path = '', ...rest] = target.split('?')
   const given = path.split('/').slice(1).map(decoded)
   const matching = ordered.filter(

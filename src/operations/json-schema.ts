@@ -2,36 +2,27 @@ import type { FieldError } from '../domain/app-error.ts'
 import { isObject, type JsonObject } from '../domain/event-type.ts'
 import type { Parts } from '../domain/turns.ts'
 
-/** The kinds of values that a keyword of JSON Schema takes. */
-type Kind =
-  | 'schema'
-  | 'schemas'
-  | 'named'
-  | 'types'
-  | 'texts'
-  | 'list'
-  | 'text'
-  | 'flag'
-  | 'number'
-  | 'count'
-  | 'pattern'
-
-/** The keywords of JSON Schema 2020-12 and draft 7 whose values have one form. Other keywords may have any value. */
+/**
+ * The keywords of JSON Schema 2020-12 and draft 7 whose values have one form, by the kind of the value. Other keywords may
+ * have any value.
+ */
+const keywords = {
+  schema:
+    'additionalProperties additionalItems contains else if not propertyNames then unevaluatedItems unevaluatedProperties',
+  schemas: 'allOf anyOf oneOf prefixItems',
+  named: '$defs definitions dependentSchemas patternProperties properties',
+  types: 'type',
+  texts: 'required',
+  list: 'enum examples',
+  text: '$anchor $comment $id $ref $schema contentEncoding contentMediaType description format title',
+  flag: 'deprecated readOnly uniqueItems writeOnly',
+  number: 'maximum minimum multipleOf',
+  count: 'maxContains maxItems maxLength maxProperties minContains minItems minLength minProperties',
+  pattern: 'pattern',
+}
+type Kind = keyof typeof keywords
 const kinds: ReadonlyMap<string, Kind> = new Map(
-  Object.entries({
-    schema:
-      'additionalProperties additionalItems contains else if not propertyNames then unevaluatedItems unevaluatedProperties',
-    schemas: 'allOf anyOf oneOf prefixItems',
-    named: '$defs definitions dependentSchemas patternProperties properties',
-    types: 'type',
-    texts: 'required',
-    list: 'enum examples',
-    text: '$anchor $comment $id $ref $schema contentEncoding contentMediaType description format title',
-    flag: 'deprecated readOnly uniqueItems writeOnly',
-    number: 'maximum minimum multipleOf',
-    count: 'maxContains maxItems maxLength maxProperties minContains minItems minLength minProperties',
-    pattern: 'pattern',
-  }).flatMap(([kind, names]) => names.split(' ').map((name): [string, Kind] => [name, kind as Kind])),
+  Object.entries(keywords).flatMap(([kind, names]) => names.split(' ').map((name) => [name, kind as Kind])),
 )
 
 const types = new Set(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'])

@@ -1,12 +1,11 @@
 import { AppError } from '../domain/app-error.ts'
-import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { SteadyMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
-import type { RandomText } from '../domain/ids.ts'
 import type { Task } from '../domain/task.ts'
 import { Turns } from '../domain/turns.ts'
 import type { Facts, StoreFigures } from '../metrics/facts.ts'
 import type { LiveCounts, ReadCounts, RecentAttempts } from '../metrics/live-sources.ts'
-import { type Store, StoreTrouble } from '../store/store.ts'
+import { StoreTrouble } from '../store/store.ts'
 import { type Caller, seesErasures } from './access.ts'
 import type { Authenticator } from './auth.ts'
 import type { Explainer } from './explainer.ts'
@@ -14,6 +13,7 @@ import { AttemptFeed, EndpointFeed, type Frame, LiveStream } from './live-stream
 import { toTaskOut } from './nouns/background-task.ts'
 import { toLaneOut } from './nouns/lane.ts'
 import { toLiveAttemptOut, toOverviewOut } from './nouns/live.ts'
+import type { Context } from './parts.ts'
 
 /** Between two polls of the store. */
 const tickMs = 1000
@@ -45,15 +45,10 @@ export interface Overview {
   readonly of: number
 }
 
-interface LiveParts extends LiveSources {
+interface LiveParts extends LiveSources, Pick<Context, 'store' | 'clock' | 'randomText' | 'limits' | 'onBug'> {
   readonly facts: Pick<Facts, 'current'>
-  readonly store: Store
-  readonly clock: Clock
   readonly auth: Authenticator
   readonly explainer: Explainer
-  readonly randomText: RandomText
-  readonly limits: { readonly maxLive: number; readonly maxLivePerKey: number }
-  readonly onBug: (error: unknown) => void
 }
 
 /** A reader: a page that is open. */

@@ -6,7 +6,7 @@ import type { Clock, EpochMs } from '../domain/clock.ts'
 import { decodeKey, firstKeyAt, type Prefix } from '../domain/ids.ts'
 import { Turns } from '../domain/turns.ts'
 import type { Page, PageRequest } from '../store/store.ts'
-import { optional } from './fields.ts'
+import { optional, shortText } from './fields.ts'
 import { readInstants } from './validate.ts'
 
 /**
@@ -35,7 +35,7 @@ export type PageQuery = Static<typeof PageQuery>
 
 /** A page of a list. `iterator` asks for the next page, `prevIterator` for the one before; both are set even at the end. */
 export interface ListOut<T> {
-  readonly data: T[]
+  readonly data: readonly T[]
   readonly iterator: string | null
   readonly prevIterator: string | null
   readonly done: boolean
@@ -43,20 +43,42 @@ export interface ListOut<T> {
 
 type Order = PageRequest['order']
 
-/** Largest size of the items of a page together, unless the first alone is larger. */
+/** Largest size of the items of a page together. */
 const pageBytes = 4 * 1024 * 1024
 /** The same for items that are no bytes yet: one call turns all of them into text. */
 const objectBytes = 1024 * 1024
 /** Bodies that are in memory for one answer at a time, unless one alone takes more. */
 const partBytes = 256 * 1024
 /** Size of an item without its body. */
-const itemBytes = 1024
+export const itemBytes = 1024
 /** Rows read per page, so that a filter that few rows meet does not read the whole table. */
 const scanLimit = 2000
 const chunkRows = 250
 
+/** Where the rows of a list lie. */
+interface Places<Row, Position> {
+  readonly positionOf: (row: Row) => Position
+  /** An iterator's text, without a minus in front. */
+  readonly write: (row: Row) => string
+  /** The position a text names; undefined when it names none. */
+  readonly parse: (text: string) => Position | undefined
+}
+
+/** The places of a list that is ordered by ids. */
+export function byId(prefix: Prefix): Places<{ readonly id: string }, number> {
+  const parse = (text: string) => decodeKey(prefix, text)
+  return { positionOf: ({ id }) => parse(id) as number, write: ({ id }) => id, parse }
+}
+
+/** The places of a list that is ordered by names. A name may begin with a minus, so an iterator begins with the kind. */
+export function byName(kind: string): Places<{ readonly name: string }, string> {
+  const start = `${kind}_`
+  const parse = (text: string) => (text.startsWith(start) ? text.slice(start.length) : undefined)
+  return { positionOf: ({ name }) => name, write: ({ name }) => start + name, parse }
+}
+
 /** A list that is walked row by row. A filter may leave out most of the rows. */
-export interface Walked<Row, Item extends { readonly row: Row }, Position> {
+export interface Walked<Row, Item extends { readonly row: Row }, Position> extends Places<Row, Position> {
   /** Rows behind a position, in the asked order; fewer than the limit only at the end. */
   read(after: Position | null, order: Order, limit: number): Promise<Row[]>
   /**
@@ -68,13 +90,10 @@ export interface Walked<Row, Item extends { readonly row: Row }, Position> {
   readonly keepsAll: boolean
   /** Rows read at once, where a row may be large. */
   readonly rowsAtOnce?: number
-  /** The size of the item's bodies. */
+  /** The size of an item; `itemBytes` by default. */
   bytesOf?(item: Item): number
-  positionOf(row: Row): Position
-  /** An iterator's text, without a minus in front. */
-  write(row: Row): string
-  /** The position a text names; undefined when it names none. */
-  parse(text: string): Position | undefined
+  /** Largest size of the items together, unless the first alone is larger; `pageBytes` by default. */
+  readonly mostBytes?: number
 }
 
 /** Walks a list to the end of a page. */
@@ -85,9 +104,10 @@ export async function walk<Row, Item extends { readonly row: Row }, Position>(
 ): Promise<ListOut<Item>> {
   const { limit = pageItems.usual, order = 'descending' } = query
   const { backwards, after } = start(query, list.parse)
-  const direction = backwards ? reversed(order) : order
+  const direction = backwards === (order === 'ascending') ? 'descending' : 'ascending'
+  const { mostBytes = pageBytes } = list
   const shown: Item[] = []
-  let position = after
+  let position: Position | null = after
   let last: Row | undefined
   let [bytes, scanned] = [0, 0]
   let [done, full, spent] = [false, false, false]
@@ -102,7 +122,7 @@ export async function walk<Row, Item extends { readonly row: Row }, Position>(
     scanned += looked
     for (const item of items) {
       const size = sizeOf(list, item)
-      full = shown.length === limit || (shown.length > 0 && bytes + size > pageBytes)
+      full = shown.length === limit || (shown.length > 0 && bytes + size > mostBytes)
       if (full) break
       shown.push(item)
       bytes += size
@@ -184,64 +204,41 @@ export function partsOf<Item>(items: readonly Item[], bytesOf: (item: Item) => n
   return parts
 }
 
-/** How the iterators of a list are written and read. */
-interface Iterators<Key, T> {
-  /** The key to continue behind; undefined when the text is no iterator of the list. */
-  keyOf(text: string): Key | undefined
-  iteratorOf(item: T): string
+/** A list whose items have no bodies. */
+interface Listed<Row, Position, Out> extends Places<Row, Position> {
+  list(page: PageRequest<Position>): Promise<Page<Row>>
+  toOut(row: Row): Out
+  /** Rows read at once, where a row may be large; 64 by default. */
+  readonly rowsAtOnce?: number
+  /** The rows that are shown, and how many were looked at; all by default. */
+  keep?(rows: Row[]): Promise<{ readonly kept: readonly Row[]; readonly looked: number }>
 }
 
-/** A page of a list without bodies that is ordered by ids. */
-export function paginate<T extends { readonly id: string }, Out>(
-  prefix: Prefix,
-  query: PageQuery,
-  defaultOrder: Order,
-  list: (page: PageRequest) => Promise<Page<T>>,
-  toOut: (item: T) => Out,
-  rowsAtOnce = 64,
-): Promise<ListOut<Out>> {
-  const iterators = { keyOf: (text: string) => decodeKey(prefix, text), iteratorOf: ({ id }: T) => id }
-  return paginateBy(iterators, query, defaultOrder, list, toOut, rowsAtOnce)
+/** A page of a list without bodies: its rows, each with its form in the answer. */
+export function listRows<Row, Position, Out>(clock: Clock, query: PageQuery, listed: Listed<Row, Position, Out>) {
+  const { list, toOut, keep, rowsAtOnce = 64, ...places } = listed
+  return walk<Row, { readonly row: Row; readonly out: Out }, Position>(clock, query, {
+    ...places,
+    rowsAtOnce,
+    read: async (after, order, limit) => (await list({ after, order, limit })).items,
+    keep: async (rows) => {
+      const { kept, looked } = (await keep?.(rows)) ?? { kept: rows, looked: rows.length }
+      return { items: kept.map((row) => ({ row, out: toOut(row) })), looked }
+    },
+    keepsAll: keep === undefined,
+    bytesOf: ({ out }) => Buffer.byteLength(JSON.stringify(out)),
+    mostBytes: objectBytes,
+  })
 }
 
-/** The same for a list that is not ordered by ids. */
-export async function paginateBy<Key, T, Out>(
-  { keyOf, iteratorOf }: Iterators<Key, T>,
+/** A page of a list without bodies, as the answer shows it. */
+export async function paginate<Row, Position, Out>(
+  clock: Clock,
   query: PageQuery,
-  defaultOrder: Order,
-  list: (page: PageRequest<Key>) => Promise<Page<T>>,
-  toOut: (item: T) => Out,
-  rowsAtOnce = 64,
+  listed: Listed<Row, Position, Out>,
 ): Promise<ListOut<Out>> {
-  const { limit = pageItems.usual, order = defaultOrder } = query
-  const { backwards, after } = start(query, keyOf)
-  const direction = backwards ? reversed(order) : order
-  const shown: { readonly iterator: string; readonly out: Out }[] = []
-  let position = after
-  let bytes = 0
-  let [done, full] = [false, false]
-  while (!done && !full && shown.length < limit) {
-    const count = Math.min(limit - shown.length, rowsAtOnce)
-    const page = await list({ limit: count, after: position, order: direction })
-    done = page.done
-    for (const item of page.items) {
-      const out = toOut(item)
-      bytes += Buffer.byteLength(JSON.stringify(out))
-      full = shown.length > 0 && bytes > objectBytes
-      if (full) break
-      shown.push({ iterator: iteratorOf(item), out })
-    }
-    const last = shown.at(-1)
-    if (last !== undefined) position = keyOf(last.iterator) ?? null
-  }
-  if (backwards) shown.reverse()
-  const [first, last] = [shown[0], shown.at(-1)]
-  return {
-    data: shown.map(({ out }) => out),
-    iterator: last === undefined ? null : last.iterator,
-    prevIterator: first === undefined ? null : `-${first.iterator}`,
-    done: done && !full,
-  }
+  const page = await listRows(clock, query, listed)
+  return { ...page, data: page.data.map(({ out }) => out) }
 }
 
 /** An iterator made of several numbers, for lists that are not sorted by one id. */
@@ -271,10 +268,7 @@ export async function fromItem<Query extends PageQuery>(
 }
 
 /** Where a page starts. An iterator is the position to continue behind; with a minus in front, backwards. */
-function start<Position>(
-  { iterator }: PageQuery,
-  parse: (text: string) => Position | undefined,
-): { readonly backwards: boolean; readonly after: Position | null } {
+function start<Position>({ iterator }: PageQuery, parse: (text: string) => Position | undefined) {
   if (iterator === undefined) return { backwards: false, after: null }
   const backwards = iterator.startsWith('-')
   const after = parse(backwards ? iterator.slice(1) : iterator)
@@ -284,11 +278,7 @@ function start<Position>(
 }
 
 function sizeOf<Item>(list: { bytesOf?(item: Item): number }, item: Item): number {
-  return itemBytes + (list.bytesOf?.(item) ?? 0)
-}
-
-function reversed(order: Order): Order {
-  return order === 'ascending' ? 'descending' : 'ascending'
+  return list.bytesOf?.(item) ?? itemBytes
 }
 
 const lookBackMs = 90 * 24 * 60 * 60 * 1000
@@ -314,7 +304,7 @@ function keyAt(at: EpochMs): number {
 
 /** The parameter of a list that is searched. */
 export function searchFor(description: string) {
-  return optional(Type.String({ minLength: 1, maxLength: 256 }), description)
+  return optional(shortText(256), description)
 }
 
 /** Whether one of the names contains a text, in any case. */

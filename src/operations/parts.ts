@@ -117,12 +117,16 @@ export interface Parts extends Context {
 export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsOver(context)): Parts {
   let batchScanner: Scanner | undefined
   let reference: Buffer | undefined
+  // Trouble of the store is logged where the store is opened.
+  const onTrouble = (error: unknown) => {
+    if (!(error instanceof StoreTrouble)) context.onBug(error)
+  }
   const auth = new Authenticator(context)
   const explainer = new Explainer(context.store, context.clock, context.serverDefaults)
   return {
     ...context,
     auth,
-    arrivals: new Arrivals({ ...context, keySets: new KeySets(context.fetchKeys), onTrouble: noteBug(context) }),
+    arrivals: new Arrivals({ ...context, keySets: new KeySets(context.fetchKeys), onTrouble }),
     explainer,
     live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }),
     doctor: new Doctor({ ...context, explainer, facts }),
@@ -135,13 +139,6 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
       reference ??= Buffer.from(JSON.stringify(openApiDocument()))
       return reference
     },
-  }
-}
-
-/** Trouble of the store is logged where the store is opened. */
-function noteBug({ onBug }: Context): (error: unknown) => void {
-  return (error) => {
-    if (!(error instanceof StoreTrouble)) onBug(error)
   }
 }
 

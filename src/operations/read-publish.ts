@@ -1,12 +1,13 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
+import { queryName } from '../domain/field.ts'
 import type { Parts } from '../domain/turns.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../json/scan.ts'
 import { headerProblems, templateProblems } from './endpoint-problems.ts'
 import { distinct, metadataProblems } from './fields.ts'
 import type { ApplicationIn } from './nouns/application-schema.ts'
-import { batchLimit, type EnvelopeIn, MessageFieldsIn, type RawQuery } from './nouns/message-schema.ts'
+import { batchLimit, EnvelopeIn, MessageFieldsIn, type RawQuery } from './nouns/message-schema.ts'
 import { checkContents, compile, nullsRemover, refuseIf } from './validate.ts'
 
 /** A message as its producer sent it. */
@@ -67,18 +68,9 @@ export function* readBatch(scanner: Scanner, batchScanner: Scanner, body: Buffer
 
 /** Puts a message together whose body is to be delivered as it came. */
 export function readRaw(query: RawQuery, contentType: string | undefined, body: Buffer, now: EpochMs): ReadMessage {
-  const input = {
-    eventType: query.event_type,
-    eventId: query.event_id ?? null,
-    channels: query.channels ?? null,
-    tags: query.tags ?? null,
-    deliverAt: query.deliver_at ?? null,
-    expiresAt: query.expires_at ?? null,
-    expiresInSeconds: query.expires_in_seconds ?? null,
-    dedupeKey: query.dedupe_key ?? null,
-    orderingKey: query.ordering_key ?? null,
-    endpoint: query.endpoint ?? null,
-  }
+  const given = new Map<string, unknown>(Object.entries(query))
+  const names = Object.keys(EnvelopeIn.properties)
+  const input = Object.fromEntries(names.map((name) => [name, given.get(queryName(name)) ?? null])) as EnvelopeIn
   const type = contentType ?? 'application/octet-stream'
   const problems = fieldProblems(checkContents(input)).map((problem) => ({ ...problem, at: inQuery(problem.at) }))
   if (!isContentType(type)) problems.push({ at: ['header', 'content-type'], message: 'is not valid', type: 'header' })
@@ -132,10 +124,7 @@ export function textWithout(body: Buffer, span: Span | undefined): string {
 }
 
 /** The earliest and the latest delivery of a message. */
-interface Instants {
-  readonly deliverAt: EpochMs | null
-  readonly expiresAt: EpochMs | null
-}
+type Instants = Pick<ReadMessage, 'deliverAt' | 'expiresAt'>
 
 /** As requested, even if it has passed; adds every mistake to `problems`. */
 function instantsOf(input: EnvelopeIn, now: EpochMs, problems: FieldError[]): Instants {
@@ -210,5 +199,5 @@ function payloadProblem(message: string, type: string): FieldError {
 
 /** Where a field of an envelope stands in the query. */
 function inQuery([, field = '', ...rest]: FieldError['at']): FieldError['at'] {
-  return ['query', String(field).replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), ...rest]
+  return ['query', queryName(String(field)), ...rest]
 }

@@ -77,13 +77,12 @@ export class Reply<Status extends number, Value> {
   }
 }
 
-/** JSON may also be answered as bytes or a stream of them, so that payloads go through no serialiser. */
+/** JSON may also be answered as bytes or a stream of them, so that payloads go through no serialiser. No body: any value. */
 type ValueOf<Answer> = Answer extends JsonLines
   ? Readable
   : Answer extends TSchema
     ? Out<Answer> | Buffer | Readable
-    : // biome-ignore lint/suspicious/noConfusingVoidType: a handler without an answer returns nothing.
-      void
+    : unknown
 
 type Handled<A extends Answers> =
   | ValueOf<A[keyof A]>
@@ -217,6 +216,11 @@ export function urlOf({ root = apiRoot, path }: Pick<Route, 'root' | 'path'>): s
   return root + path
 }
 
+/** The same routes under another root. */
+export function under<R extends Route>(root: Root, routes: readonly R[]): R[] {
+  return routes.map((route) => ({ ...route, root }))
+}
+
 /** Whether the answer of a route is kept for an Idempotency-Key. */
 export function keepsAnswer({ method, need, answersSecret = false, idempotency = 'answer' }: Route): boolean {
   return method === 'POST' && need !== 'open' && !answersSecret && idempotency === 'answer'
@@ -261,7 +265,10 @@ export interface Noun {
   readonly tag: string
   /** One sentence under that heading. */
   readonly description: string
-  /** The schemas that have a name in the reference: Svix's where it has the same shape. */
+  /**
+   * The schemas that have a name in the reference: Svix's where it has the same shape. Those of requests end in `In`, `Put`,
+   * `Patch` or `Query`, those of answers in `Out`; `toXOut` makes the answer of a thing.
+   */
   readonly schemas?: Readonly<Record<string, TSchema>>
   readonly routes: readonly Route[]
 }

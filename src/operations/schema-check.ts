@@ -47,7 +47,7 @@ export function countOf(more: number): FieldError {
 type Check = (value: unknown, found: Findings) => void
 
 /** The keywords of the request schemas. Another keyword is refused at start, so that none is ignored in silence. */
-interface Keywords {
+export interface Keywords {
   readonly type?: string | readonly string[]
   readonly enum?: readonly unknown[]
   readonly const?: unknown

@@ -24,19 +24,13 @@ export interface CountedQueue extends QueueCount {
   readonly waiting?: LaneFacts['waiting']
 }
 
-/** One queue, counted by class. */
-interface CountedClasses extends QueueCount {
-  readonly waiting: LaneFacts['waiting']
-  readonly isExact: boolean
-}
-
 /** Counts the queue of an endpoint in small steps with a turn for others in between; about `rows` of it at most. */
 export async function countQueue(
   store: Pick<WaitingQueues, 'countPart'>,
   clock: Clock,
   endpoint: number,
   rows = rowsLimit,
-): Promise<CountedClasses> {
+): Promise<Omit<CountedQueue, 'app'>> {
   const waiting: [number, number, number] = [0, 0, 0]
   let [count, oldest, next]: [number, EpochMs, Part['next']] = [0, Number.MAX_SAFE_INTEGER, null]
   do {

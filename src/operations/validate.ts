@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox'
 import { AppError, type FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { Scanner } from '../json/scan.ts'
-import { compileCheck, countOf, Findings, fieldsLimit } from './schema-check.ts'
+import { compileCheck, countOf, Findings, fieldsLimit, type Keywords } from './schema-check.ts'
 
 /** Which part of a request a value stands in; the first step of every path in an error. */
 export type Part = 'body' | 'query'
@@ -55,23 +55,13 @@ export function readInstants<Name extends string>(
 /** An instant may be this much older than allowed, so that a client with another clock can ask for the full time. */
 export const toleranceMs = 5 * 60 * 1000
 
-interface QuerySchema {
-  readonly properties?: Readonly<Record<string, { readonly type?: unknown }>>
-}
-
-/** A query with the types that its schema asks for, and the names that the schema does not have. */
-interface ReadQuery {
-  readonly values: Readonly<Record<string, unknown>>
-  readonly unknown: readonly FieldError[]
-}
-
 /**
  * Turns the texts of a query string into the types that the schema asks for; a text that cannot be turned stays, and is
  * refused. A list may be repeated, have brackets (`a[]`, `a[0]`) or commas, in any mixture. One value alone may have
- * brackets, and is refused when it is repeated.
+ * brackets, and is refused when it is repeated. Names that the schema does not have are `unknown`.
  */
-export function readQuery(schema: TSchema, query: unknown): ReadQuery {
-  const { properties = {} } = schema as QuerySchema
+export function readQuery(schema: TSchema, query: unknown) {
+  const { properties = {} } = schema as Keywords
   const given = new Map<string, string[]>()
   for (const [written, texts] of Object.entries(query as Record<string, string | string[]>)) {
     const name = written.replace(/\[\d*\]$/, '')
@@ -81,7 +71,10 @@ export function readQuery(schema: TSchema, query: unknown): ReadQuery {
   const unknown: FieldError[] = []
   for (const [name, texts] of given) {
     if (Object.hasOwn(properties, name)) values[name] = typed(properties[name]?.type, texts)
-    else unknown.push({ at: ['query', name], message: unknownParameter(Object.keys(properties)), type: 'unknown' })
+    else {
+      const message = `is an unknown parameter; the parameters are ${Object.keys(properties).join(', ')}`
+      unknown.push({ at: ['query', name], message, type: 'unknown' })
+    }
   }
   return { values, unknown }
 }
@@ -94,19 +87,6 @@ function typed(type: unknown, texts: readonly string[]): unknown {
   return type === 'boolean' && (text === 'true' || text === 'false') ? text === 'true' : text
 }
 
-function unknownParameter(known: readonly string[]): string {
-  return `is an unknown parameter; the parameters are ${known.join(', ')}`
-}
-
-interface BodySchema {
-  readonly type?: string | readonly string[]
-  readonly properties?: Readonly<Record<string, BodySchema>>
-  readonly required?: readonly string[]
-  readonly items?: BodySchema
-  readonly anyOf?: readonly BodySchema[]
-  readonly enum?: readonly unknown[]
-}
-
 /** Changes a parsed body in place. */
 type Change = (value: unknown) => void
 
@@ -115,16 +95,13 @@ type Change = (value: unknown) => void
  * given", as Svix takes it. Undefined when the schema has no such field.
  */
 export function nullsRemover(schema: TSchema): Change | undefined {
-  return removerOf(schema as BodySchema)
-}
-
-function removerOf({ properties = {}, required = [], items }: BodySchema): Change | undefined {
-  const ofItem = items && removerOf(items)
+  const { properties = {}, required = [], items } = schema as Keywords
+  const ofItem = items && nullsRemover(items)
   if (ofItem !== undefined) return (value) => Array.isArray(value) && value.forEach(ofItem)
   const entries = Object.entries(properties)
   const removable = entries.flatMap(([name, field]) => (required.includes(name) || takesNull(field) ? [] : [name]))
   const inner = entries.flatMap(([name, field]) => {
-    const change = removerOf(field)
+    const change = nullsRemover(field)
     return change === undefined ? [] : [{ name, change }]
   })
   if (removable.length === 0 && inner.length === 0) return undefined
@@ -136,7 +113,7 @@ function removerOf({ properties = {}, required = [], items }: BodySchema): Chang
   }
 }
 
-function takesNull({ type = [], anyOf = [], enum: values = [] }: BodySchema): boolean {
+function takesNull({ type = [], anyOf = [], enum: values = [] }: Keywords): boolean {
   return [type].flat().includes('null') || values.includes(null) || anyOf.some(takesNull)
 }
 

@@ -186,20 +186,16 @@ function partAt(payload: unknown, path: readonly string[]): unknown {
 /** Bodies that are read from the store at once: 16 of 1 MB took up to 55 ms of one turn. */
 const bodiesAtOnce = 4
 
-/** The answers of a filter for stored messages, by their keys. */
-interface FilteredMessages {
-  readonly passed: ReadonlySet<number>
-  /** Messages that the filter would take too long for; it was not run for them. */
-  readonly unfiltered: ReadonlySet<number>
-}
-
-/** Runs a filter on stored messages, in turns between which other work goes on. */
+/**
+ * Runs a filter on stored messages, in turns between which other work goes on. The answers are keys; `unfiltered` are
+ * messages that the filter would take too long for, so that it was not run for them.
+ */
 export async function filterMessages(
   store: Pick<Store, 'loadMessages'>,
   clock: Clock,
   filter: Filter,
   summaries: readonly MessageSummary[],
-): Promise<FilteredMessages> {
+) {
   const passed = new Set<number>()
   const unfiltered = new Set<number>()
   for (let i = 0; i < summaries.length; i += bodiesAtOnce) {

@@ -76,6 +76,10 @@ export function refused(code: RefusalCode, reason: string): Refusal {
   return { kind: 'refused', code, reason }
 }
 
+export function unavailable(reason: string, retryAfterMs: number): Unavailable {
+  return { kind: 'unavailable', reason, retryAfterMs }
+}
+
 /** Signatures, timestamps and tokens are far shorter. */
 const valueLimit = 16_384
 

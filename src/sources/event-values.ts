@@ -82,12 +82,6 @@ function insertOf(text: string): Part | undefined {
   }
 }
 
-/** Reads the event type and the event id of genuine requests. */
-interface EventValues {
-  typeOf(request: GenuineRequest): string | undefined
-  idOf(request: GenuineRequest): string | undefined
-}
-
 /** A genuine request, whose form and pointers are each read once. */
 export class GenuineRequest {
   readonly #arrival: Arrival
@@ -125,13 +119,13 @@ export class GenuineRequest {
   }
 }
 
-/** The templates are valid. */
-export function eventValues(eventType: readonly ValueTemplate[], eventId: readonly ValueTemplate[]): EventValues {
+/** Reads the event type and the event id of genuine requests. The templates are valid. */
+export function eventValues(eventType: readonly ValueTemplate[], eventId: readonly ValueTemplate[]) {
   const types = eventType.map((template) => partsOf(template) ?? [])
   const ids = eventId.map((template) => partsOf(template) ?? [])
   return {
-    typeOf: (request) => firstOf(types, request, asEventType),
-    idOf: (request) => firstOf(ids, request, asEventId),
+    typeOf: (request: GenuineRequest) => firstOf(types, request, asEventType),
+    idOf: (request: GenuineRequest) => firstOf(ids, request, asEventId),
   }
 }
 

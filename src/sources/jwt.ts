@@ -10,6 +10,7 @@ import {
   type Refusal,
   refused,
   type Unavailable,
+  unavailable,
 } from './arrival.ts'
 import type { KeySets, PublicKey } from './key-sets.ts'
 import { type JwtScheme, publicAlgorithms, sharedAlgorithms } from './schemes.ts'
@@ -69,7 +70,7 @@ export function jwtCheck(scheme: JwtScheme, keySets: KeySets, compute: Compute):
 function withoutKeys({ keys }: JwtScheme, { kid }: TokenHead): Unavailable {
   const url = keys !== null && 'url' in keys ? keys.url : 'the source'
   const newer = kid === undefined ? '' : ', or the key of the token may be newer than the last fetch'
-  return { kind: 'unavailable', reason: `The keys of ${url} cannot be fetched${newer}.`, retryAfterMs }
+  return unavailable(`The keys of ${url} cannot be fetched${newer}.`, retryAfterMs)
 }
 
 interface TokenHead {

@@ -239,8 +239,8 @@ export const schemes = {
         description: 'Text in front of the token, such as `Token`. Spaces behind it do not count.',
       },
     },
-    eventType: ['{header:x-gitlab-event}', '{/type}', '{/event}', '{/eventType}'],
-    eventId: ['{header:idempotency-key}'],
+    eventType: ['{header:x-gitlab-event}', ...usualTypes],
+    eventId: usualIds,
     replayWindowSeconds: day,
     steps: [
       'Add the URL at the sender and set the token there.',

@@ -13,6 +13,7 @@ import {
   parameterOf,
   refused,
   type Unavailable,
+  unavailable,
 } from './arrival.ts'
 import { eventValues, GenuineRequest } from './event-values.ts'
 import { type KeySets, readKeySet } from './key-sets.ts'
@@ -96,27 +97,17 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
 }
 
 /** The sender tries again later, so that an event from before the secret is set is not lost. */
-const secretless: Unavailable = {
-  kind: 'unavailable',
-  reason: 'The source has no secret yet.',
-  retryAfterMs: 60_000,
-}
+const secretless = unavailable('The source has no secret yet.', 60_000)
 
 /** The verifier of a source whose stored secrets or settings cannot be read. */
 export const unreadable: Verifier = { unready: async () => damaged, judge: async () => damaged }
 
-const damaged: Unavailable = {
-  kind: 'unavailable',
-  reason: 'The stored secrets of the source cannot be opened.',
-  retryAfterMs: 60_000,
-}
-
-const unnamedContent = 'application/octet-stream'
+const damaged = unavailable('The stored secrets of the source cannot be opened.', 60_000)
 
 /** The content type as it came, which goes out again; a general one when it is missing or cannot be sent. */
 function contentTypeOf(arrival: Arrival): string {
   const value = headerOf(arrival, 'content-type') ?? ''
-  return value.length <= 256 && /^[!-~][ -~]*$/.test(value) ? value : unnamedContent
+  return value.length <= 256 && /^[!-~][ -~]*$/.test(value) ? value : 'application/octet-stream'
 }
 
 interface Prover {
@@ -137,10 +128,7 @@ function proverOf(
   const texts = (nowMs: EpochMs) => current(secrets, nowMs).map(({ secret }) => secret)
   const byText = (check: TextCheck): Prover => ({ prove: (arrival, nowMs) => check(arrival, texts(nowMs)) })
   const byKey = (check: KeyCheck): Prover => {
-    const keys = secrets.map(({ secret, expiresAt }) => ({
-      key: keyOf(name, settings, secret) as KeyObject,
-      expiresAt,
-    }))
+    const keys = secrets.map((each) => ({ ...each, key: keyOf(name, settings, each.secret) as KeyObject }))
     const usable = (nowMs: EpochMs) => current(keys, nowMs).map(({ key }) => key)
     return { prove: (arrival, nowMs) => check(arrival, usable(nowMs), nowMs) }
   }

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { before, describe, test } from 'node:test'
-import { isApiKey } from '../../src/operations/auth.ts'
+import { isMade } from '../../src/operations/auth.ts'
 import { type Served, served, workplace } from './program.ts'
 
 describe('managing over the API', () => {
@@ -285,7 +285,7 @@ describe('managing over the API', () => {
   test('keys are shown once, do what they are for, and end when revoked', async () => {
     const { sluice, json, begin, url } = place
     const made = await json('key create ci --scope publish --scope read --app acme --expires 1h')
-    assert.ok(isApiKey(String(made.token)))
+    assert.ok(isMade('sk', String(made.token)))
     const asKey = async (args: string) => {
       const program = begin(args, { SLUICE_URL: url, SLUICE_API_KEY: String(made.token) })
       return [await program.ended, program.err] as const

@@ -7,7 +7,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import { isApiKey } from '../../src/operations/auth.ts'
+import { isMade } from '../../src/operations/auth.ts'
 import { main, workplace } from './program.ts'
 
 const shell = promisify(execFile)
@@ -51,7 +51,7 @@ describe('serve', () => {
     assert.match(listener.out, /deleted\n1 request, 1 verified\.\n$/)
 
     const key = /^ {2}(sk_\w+)$/m.exec(server.out)?.[1] ?? ''
-    assert.ok(isApiKey(key))
+    assert.ok(isMade('sk', key))
     assert.match(server.out, /Targets +public addresses over https, and 127.0.0.0\/8, ::1\/128 \(this machine/)
     assert.ok(existsSync(join(directory, 'data/sluice.db')))
     server.child.kill('SIGTERM')

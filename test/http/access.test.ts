@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { hashApiKey, isApiKey, makeApiKey } from '../../src/operations/auth.ts'
+import { hashApiKey, isMade, makeToken } from '../../src/operations/auth.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -19,14 +19,14 @@ const someKey = {
 
 describe('an API key', () => {
   test('has a prefix, 30 random characters and a checksum that finds every single typo', () => {
-    const key = makeApiKey(systemRandomText)
+    const key = makeToken('sk', systemRandomText)
     assert.match(key, /^sk_[0-9A-Za-z]{36}$/)
-    assert.ok(isApiKey(key))
+    assert.ok(isMade('sk', key))
     for (let i = 3; i < key.length; i++) {
       const typo = `${key.slice(0, i)}${key[i] === 'x' ? 'y' : 'x'}${key.slice(i + 1)}`
-      assert.ok(!isApiKey(typo), typo)
+      assert.ok(!isMade('sk', typo), typo)
     }
-    assert.notEqual(makeApiKey(systemRandomText), key)
+    assert.notEqual(makeToken('sk', systemRandomText), key)
   })
 
   const refused: [string, string | undefined][] = [
@@ -35,7 +35,7 @@ describe('an API key', () => {
     ['of another scheme', `Basic ${adminKey}`],
     ['without a scheme', adminKey],
     ['wrong', 'Bearer wrong'],
-    ['well-formed but unknown', `Bearer ${makeApiKey(systemRandomText)}`],
+    ['well-formed but unknown', `Bearer ${makeToken('sk', systemRandomText)}`],
     ['nearly right', `Bearer ${adminKey}x`],
     ['of 10 KB', `Bearer ${'x'.repeat(10_000)}`],
   ]
@@ -57,7 +57,7 @@ describe('an API key', () => {
 
   test('in the store is admitted, asked for once and believed for one second', async () => {
     const clock = new VirtualClock()
-    const key = makeApiKey(systemRandomText)
+    const key = makeToken('sk', systemRandomText)
     let asked = 0
     let known = true
     const { store } = await openApi()
@@ -84,7 +84,7 @@ describe('an API key', () => {
 
   test('is kept in a real store only as its hash', async () => {
     const { app, store } = await openApi({ adminKey: null })
-    const key = makeApiKey(systemRandomText)
+    const key = makeToken('sk', systemRandomText)
     await store.createApiKey({ name: 'admin', hash: hashApiKey(key), scopes: ['admin'] })
     const answer = await app.inject({ url: '/api/v1/app', headers: { authorization: `Bearer ${key}` } })
     assert.equal(answer.statusCode, 200)
@@ -105,7 +105,7 @@ describe('a store in trouble', () => {
   test('is 503 with Retry-After on every route, and unhealthy', async () => {
     const { ask, app, bugs } = await inTrouble(new StoreTrouble('disk full'))
     const published = await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
-    const unknownKey = { authorization: `Bearer ${makeApiKey(systemRandomText)}` }
+    const unknownKey = { authorization: `Bearer ${makeToken('sk', systemRandomText)}` }
     for (const answer of [published, await ask('GET', '/app'), await ask('GET', '/app', undefined, unknownKey)]) {
       assert.deepEqual([answer.status, answer.json.code, answer.headers['retry-after']], [503, 'unavailable', '2'])
       assert.doesNotMatch(answer.text, /disk full/)

@@ -125,9 +125,9 @@ describe('applications', () => {
       for (let calls = 1; rows.length > 0; calls++) {
         // Room for one endpoint: each call looks at one application, however many endpoints it has.
         const filter = new ApplicationFilter(store, clock, { exclude_apps_with_disabled_endpoints: true }, 1)
-        const { items, looked } = await filter.keep(rows)
+        const { kept, looked } = await filter.keep(rows)
         assert.equal(looked, 1)
-        seen.push(...items.map(({ row }) => row.uid))
+        seen.push(...kept.map(({ uid }) => uid))
         rows = rows.slice(looked)
         assert.ok(calls <= all.length)
       }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { isApiKey } from '../../src/operations/auth.ts'
+import { isMade } from '../../src/operations/auth.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { type Api, openApi } from './api.ts'
 
@@ -31,7 +31,7 @@ describe('API keys over the API', () => {
     const opened = await openApi()
     const { ask } = opened
     const { out, as } = await keyFor(opened, { name: 'ci', scopes: ['publish', 'read'], expiresInSeconds: 3600 })
-    assert.ok(isApiKey(out.token))
+    assert.ok(isMade('sk', out.token))
     const { token, ...shown } = out
     assert.deepEqual([shown.name, shown.scopes, shown.appId, shown.revokedAt], ['ci', ['publish', 'read'], null, null])
     assert.equal(Date.parse(shown.expiresAt) - Date.parse(shown.createdAt), 3_600_000)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { openParts } from '../../src/compose/parts.ts'
 import { measures } from '../../src/metrics/measures.ts'
-import { hashApiKey, makeApiKey } from '../../src/operations/auth.ts'
+import { hashApiKey, makeToken } from '../../src/operations/auth.ts'
 import { configOf } from '../../src/runtime/config.ts'
 import { openLog } from '../../src/runtime/log.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
@@ -45,7 +45,7 @@ async function open(t: TestContext, settings: Parameters<typeof configOf>[0] = {
     onApi: (key?: string, method = 'GET') =>
       get(onApi, key === undefined ? {} : { authorization: `Bearer ${key}` }, method),
     async key(scopes: string[], app?: number) {
-      const key = makeApiKey(systemRandomText)
+      const key = makeToken('sk', systemRandomText)
       await parts.store.createApiKey({
         name: 'k',
         hash: hashApiKey(key),

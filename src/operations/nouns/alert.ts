@@ -15,9 +15,10 @@ import {
   isoOrNull,
   nullable,
   optional,
+  shortText,
   text,
 } from '../fields.ts'
-import { type Noun, type Out, Reply, route } from '../route.ts'
+import { type Noun, type Out, route } from '../route.ts'
 
 const rule = nullable(text('Name of the rule; null for all rules.'))
 const subject = nullable(text('Id of the endpoint, or a worker such as `worker 7`; null for the server, or for all.'))
@@ -62,11 +63,8 @@ const longestSeconds = 30 * 24 * 60 * 60
 
 const SilenceIn = Type.Object(
   {
-    rule: optional(Type.String({ minLength: 1, maxLength: 64 }), 'Name of a rule; default: all rules.'),
-    subject: optional(
-      Type.String({ minLength: 1, maxLength: 64 }),
-      'Id of an endpoint, or a worker such as `worker 7`; default: all subjects.',
-    ),
+    rule: optional(shortText(64), 'Name of a rule; default: all rules.'),
+    subject: optional(shortText(64), 'Id of an endpoint, or a worker such as `worker 7`; default: all subjects.'),
     seconds: { ...integer(1, longestSeconds), description: 'Length of the silence.' },
     startsInSeconds: optional(integer(0, longestSeconds), 'Time until it begins; default: 0.'),
     reason: optional(Type.String({ maxLength: 256 }), 'Note for other operators.'),
@@ -112,12 +110,9 @@ export const alerts: Noun = {
       answers: { 201: SilenceOut },
       handle: async ({ body, request }, { store }) => {
         const { rule = null, subject = null, seconds, startsInSeconds = 0, reason = '' } = body
-        const times = { startsInMs: (startsInSeconds ?? 0) * 1000, lengthMs: seconds * 1000 }
+        const times = { startsInMs: startsInSeconds * 1000, lengthMs: seconds * 1000 }
         const createdBy = request.caller?.id ?? ''
-        return new Reply(
-          201,
-          toSilenceOut(await store.addSilence({ rule, subject, ...times, reason: reason ?? '', createdBy })),
-        )
+        return toSilenceOut(await store.addSilence({ rule, subject, ...times, reason, createdBy }))
       },
     }),
     route('DELETE /alert/silence/:silence', admin, {

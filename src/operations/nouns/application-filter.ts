@@ -71,15 +71,15 @@ export class ApplicationFilter {
   }
 
   /** The applications that stay, and how many of the rows were looked at: at least one. */
-  async keep(rows: readonly Application[]): Promise<{ items: { row: Application }[]; looked: number }> {
+  async keep(rows: readonly Application[]): Promise<{ kept: readonly Application[]; looked: number }> {
     const { search } = this.#query
     const named = search === undefined ? rows : rows.filter(({ name, uid, id }) => matches([name, uid, id], search))
-    if (!looksAtEndpoints(this.#query)) return { items: named.map((row) => ({ row })), looked: rows.length }
+    if (!looksAtEndpoints(this.#query)) return { kept: named, looked: rows.length }
     const found = new Map(named.map(({ key }) => [key, start(key)]))
     for (const brief of await this.#store.firstEndpoints(named.map(({ key }) => key))) {
       this.#add(found.get(brief.app) as Found, brief)
     }
-    const items: { row: Application }[] = []
+    const kept: Application[] = []
     let looked = 0
     for (const row of rows) {
       if (looked > 0 && this.#room <= 0) break
@@ -87,9 +87,9 @@ export class ApplicationFilter {
       const each = found.get(row.key)
       if (each === undefined) continue
       await this.#readOn(each)
-      if (this.#stays(each)) items.push({ row })
+      if (this.#stays(each)) kept.push(row)
     }
-    return { items, looked }
+    return { kept, looked }
   }
 
   /** Reads the endpoints of an application until it is decided. */

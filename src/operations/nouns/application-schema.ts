@@ -59,7 +59,6 @@ const settingOutputs = Object.fromEntries(
   Object.entries(settingInputs).map(([name, schema]) => [name, shown(schema)]),
 ) as unknown as { [Name in keyof typeof settingInputs]: TUnsafe<NonNullable<ApplicationSettings[Name]> | null> }
 
-/** Creates an application. */
 export const ApplicationIn = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
   uid: Type.Optional(uid('app')),

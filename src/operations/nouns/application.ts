@@ -1,8 +1,7 @@
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { AppError, type FieldError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { endpointFields } from '../../domain/endpoint-fields.ts'
-import { decodeKey } from '../../domain/ids.ts'
 import { pointerDepthLimit, readPointer } from '../../json/pointer.ts'
 import type { Region } from '../../store/configuration.ts'
 import type { PageRequest, Store } from '../../store/store.ts'
@@ -18,10 +17,11 @@ import {
   nullable,
   optional,
   schemaOf,
+  shortText,
   text,
 } from '../fields.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
-import { PageQuery, paginate, paginateBy, walk } from '../page.ts'
+import { byId, byName, PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { ApplicationFilter, ApplicationQuery } from './application-filter.ts'
@@ -43,8 +43,6 @@ const CreateQuery = Type.Object({
   ),
 })
 
-type NewApplication = Static<typeof ApplicationIn>
-
 function subjectProblems(pointers: readonly string[] | null | undefined): FieldError[] {
   const message = `must be a JSON pointer of at most ${pointerDepthLimit} steps, such as /user/id`
   return (pointers ?? []).flatMap((text, i) =>
@@ -52,7 +50,7 @@ function subjectProblems(pointers: readonly string[] | null | undefined): FieldE
   )
 }
 
-function refuseProblems(input: Static<typeof ApplicationPatch>): void {
+function refuseProblems(input: ApplicationPatch): void {
   refuseIf([
     ...metadataProblems(input.metadata),
     ...signatureHeaderProblems(input),
@@ -72,24 +70,12 @@ export const applications = {
       query: ApplicationQuery,
       answers: { 200: listOf(ApplicationOut) },
       handle: async ({ query }, { store, clock }) => {
-        const list = (page: PageRequest) => store.listApplications(page)
-        if (!ApplicationFilter.isNeeded(query)) return paginate('app', query, 'ascending', list, toApplicationOut)
+        const listed = { ...byId('app'), list: store.listApplications, toOut: toApplicationOut }
+        const asked = { order: 'ascending', ...query } as const
+        if (!ApplicationFilter.isNeeded(query)) return paginate(clock, asked, listed)
         const filter = new ApplicationFilter(store, clock, query)
-        const page = await walk(
-          clock,
-          { order: 'ascending', ...query },
-          {
-            read: async (after: number | null, order, limit) => (await list({ after, order, limit })).items,
-            keep: (rows: Application[]) => filter.keep(rows),
-            keepsAll: false,
-            rowsAtOnce: filter.rowsAtOnce,
-            bytesOf: ({ row }) => Buffer.byteLength(JSON.stringify(toApplicationOut(row))),
-            positionOf: ({ key }) => key,
-            write: ({ id }) => id,
-            parse: (text) => decodeKey('app', text),
-          },
-        )
-        return { ...page, data: page.data.map(({ row }) => toApplicationOut(row)) }
+        const keep = (rows: Application[]) => filter.keep(rows)
+        return paginate(clock, asked, { ...listed, keep, rowsAtOnce: filter.rowsAtOnce })
       },
     }),
     route('POST /app', admin, {
@@ -145,9 +131,7 @@ export const applications = {
       summary: 'Delete an application with its endpoints',
       description: 'Deliveries that have not ended are cancelled, and the uid is free again.',
       answers: { 204: null },
-      handle: async ({ app }, { store }) => {
-        await store.deleteApplication(app.key)
-      },
+      handle: ({ app }, { store }) => store.deleteApplication(app.key),
     }),
   ],
 } satisfies Noun
@@ -156,18 +140,13 @@ export const applications = {
  * Refuses another uid from a caller bound to one application, taken or not: the answer would show which applications
  * exist beside its own.
  */
-function refuseRenaming(caller: Caller | null, { uid }: Static<typeof ApplicationPatch>): void {
+function refuseRenaming(caller: Caller | null, { uid }: ApplicationPatch): void {
   if (caller?.app == null || uid == null || uid === caller.app.uid) return
   throw new AppError('insufficient_access', 'A key of one application cannot change its uid; use a key for all.')
 }
 
-interface Created {
-  readonly application: Application
-  readonly created: boolean
-}
-
 /** Creates the application whose uid is the name in the path. Another caller may create it first; it is replaced then. */
-async function createNamed(store: Store, uid: string, input: NewApplication): Promise<Created> {
+async function createNamed(store: Store, uid: string, input: ApplicationIn) {
   if (!isRef(uid) || uid.startsWith('app_')) throw noSuch('application', uid)
   try {
     const made = toNewApplication({ ...input, uid: input.uid ?? uid })
@@ -181,7 +160,7 @@ async function createNamed(store: Store, uid: string, input: NewApplication): Pr
 }
 
 /** Creates an application. Another caller may create it first; with `getIfExists` it is the answer then. */
-async function create(store: Store, input: NewApplication, getIfExists: boolean): Promise<Created> {
+async function create(store: Store, input: ApplicationIn, getIfExists: boolean) {
   const known = getIfExists && input.uid ? await store.findApplication(input.uid) : undefined
   if (known) return { application: known, created: false }
   try {
@@ -201,12 +180,8 @@ const generatedBytes = 32
 const RegionIn = Type.Object({
   name: described(Type.Unsafe<string>(schemaOf(endpointFields.region.kind)), 'Name that endpoints refer to.'),
   secret: maybe(
-    Type.String({
-      minLength: 16,
-      maxLength: 256,
-      pattern: '^[\\x21-\\x7e]+$',
-      description: 'Secret that makes the pseudonyms, in visible ASCII; generated by default.',
-    }),
+    Type.String({ minLength: 16, maxLength: 256, pattern: '^[\\x21-\\x7e]+$' }),
+    'Secret that makes the pseudonyms, in visible ASCII; generated by default.',
   ),
 })
 
@@ -224,12 +199,6 @@ function toRegionOut({ name, createdAt }: Region): Out<typeof RegionOut> {
   return { name, createdAt: iso(createdAt) }
 }
 
-/** A name may begin with a minus, which in an iterator means backwards; so an iterator begins with its kind. */
-const iterators = {
-  keyOf: (text: string) => (text.startsWith('region_') ? text.slice('region_'.length) : undefined),
-  iteratorOf: ({ name }: Region) => `region_${name}`,
-}
-
 export const regions = {
   tag: 'Region',
   description:
@@ -241,8 +210,10 @@ export const regions = {
       summary: 'List the regions that an application has a secret of',
       query: PageQuery,
       answers: { 200: listOf(RegionOut) },
-      handle: ({ app, query }, { store }) =>
-        paginateBy(iterators, query, 'ascending', (page) => store.listRegions(app.key, page), toRegionOut),
+      handle: ({ app, query }, { store, clock }) => {
+        const list = (page: PageRequest<string>) => store.listRegions(app.key, page)
+        return paginate(clock, { order: 'ascending', ...query }, { ...byName('region'), list, toOut: toRegionOut })
+      },
     }),
     route('POST /app/:app/region', admin, {
       id: 'v1.region.create',
@@ -277,23 +248,12 @@ const longestLogo = 48 * 1024
 const logoPattern = '^data:image/(png|jpeg|gif|webp|svg\\+xml);base64,[A-Za-z0-9+/]+={0,2}$'
 
 const PortalLookIn = Type.Object({
-  name: maybe(
-    Type.String({
-      minLength: 1,
-      maxLength: 100,
-      description: "Heading of the portal; the application's name by default.",
-    }),
-  ),
+  name: maybe(shortText(100), "Heading of the portal; the application's name by default."),
   logo: maybe(
-    Type.String({
-      maxLength: longestLogo,
-      pattern: logoPattern,
-      description: 'Logo as a `data:` URL with base64: PNG, JPEG, GIF, WebP or SVG, up to 48 KiB. Null for none.',
-    }),
+    Type.String({ maxLength: longestLogo, pattern: logoPattern }),
+    'Logo as a `data:` URL with base64: PNG, JPEG, GIF, WebP or SVG, up to 48 KiB. Null for none.',
   ),
-  color: maybe(
-    Type.String({ pattern: '^#[0-9a-fA-F]{6}$', description: 'Colour of buttons and links, such as `#3b5bdb`.' }),
-  ),
+  color: maybe(Type.String({ pattern: '^#[0-9a-fA-F]{6}$' }), 'Colour of buttons and links, such as `#3b5bdb`.'),
 })
 
 const PortalLookOut = Type.Object({

@@ -13,7 +13,7 @@ import { withField } from '../../json/exact.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import { isRef } from '../lookup.ts'
-import { numbers, readTimes, type Walked, writePage } from '../page.ts'
+import { itemBytes, numbers, readTimes, type Walked, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import {
   type AttemptedQuery,
@@ -45,11 +45,13 @@ export async function attemptsOf(
   const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
   const briefs = await store.attemptBriefsOf(message.key)
   const all = briefs.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
-  const wanted = filter.endpoint_id === undefined ? at : await namedEndpoint(store, app, filter.endpoint_id)
+  const { endpoint_id: ref } = filter
+  // There are no attempts at an endpoint that does not exist.
+  const wanted = ref === undefined ? at : isRef(ref) && ((await store.findEndpoint(app.key, ref)) ?? false)
   const meets = (attempt: AttemptBrief) =>
     attempt.at >= from &&
     attempt.at < until &&
-    (wanted === undefined || attempt.endpoint === wanted?.key) &&
+    (wanted === undefined || (wanted && attempt.endpoint === wanted.key)) &&
     meetsAttempt(attempt, filter) &&
     meetsFilter(message, toMessageFilter(filter))
   return writeAttempts(parts, filter, {
@@ -69,11 +71,6 @@ export async function attemptsOf(
       return place < 0 ? undefined : place
     },
   })
-}
-
-/** The endpoint a filter names; null when there is none, of which there are no attempts either. */
-async function namedEndpoint(store: Store, { key }: Application, ref: string): Promise<Endpoint | null> {
-  return (isRef(ref) ? await store.findEndpoint(key, ref) : undefined) ?? null
 }
 
 /** An endpoint's attempts with their messages and the status of each. */
@@ -165,7 +162,7 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
   const withContent = filter.with_content ?? true
   const withMessage = filter.with_msg ?? false
   const bytesOf = ({ row, message }: { row: Row; message: MessageSummary }) => {
-    return withContent ? row.bytes + (withMessage ? message.bytes : 0) : 0
+    return itemBytes + (withContent ? row.bytes + (withMessage ? message.bytes : 0) : 0)
   }
   return writePage(clock, filter, { ...list, bytesOf }, async (items) => {
     const attempts = await store.loadAttempts(items.map(({ row }) => row))

@@ -24,7 +24,6 @@ import type { Out } from '../route.ts'
 import { EndpointOut } from './endpoint-schema.ts'
 import { ContentQuery, MessageOut, messageFilterProperties } from './message-schema.ts'
 
-/** The filters of a list of attempts. */
 export const AttemptQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
@@ -43,10 +42,8 @@ export type AttemptQuery = Static<typeof AttemptQuery>
 /** The same where the path names the endpoint: another one in the query would be ignored, or replace it. */
 export const AttemptsAtQuery = Type.Omit(AttemptQuery, ['endpoint_id'])
 
-/** The query of a request for one attempt. */
 export const OneAttemptQuery = Type.Pick(AttemptQuery, ['expanded_statuses'])
 
-/** The filters of the list of messages that were tried at an endpoint. */
 export const AttemptedQuery = Type.Omit(AttemptQuery, ['status_code_class', 'endpoint_id', 'with_msg'])
 export type AttemptedQuery = Static<typeof AttemptedQuery>
 
@@ -64,7 +61,6 @@ const status = {
   statusText: Type.Enum([...statusTexts], { description: 'Status by name.' }),
 }
 
-/** The status of a message at an endpoint. */
 const statusFields = {
   ...status,
   nextAttempt: nullable(
@@ -89,7 +85,6 @@ const Timings = Type.Object(
   },
 )
 
-/** One HTTP try as callers see it. */
 export const MessageAttemptOut = Type.Object({
   id,
   msgId,
@@ -122,7 +117,6 @@ export const MessageEndpointOut = Type.Object({
   deleted: flag('Whether the endpoint was deleted.'),
 })
 
-/** A message that was tried at an endpoint, and its status there. */
 export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...statusFields })
 
 /** An attempt as callers see it. Without a reply, `response` says what went wrong. */
@@ -196,7 +190,6 @@ export function isWaiting(status: Status): boolean {
   return status === pending || status === sending
 }
 
-/** The status as an answer shows it. */
 export function shownStatus(facts: StatusFacts, expanded: boolean): Status {
   const exact = destinationStatus(facts)
   return exact === canceled && !expanded ? fail : exact

@@ -5,7 +5,7 @@ import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { admin, view } from '../access.ts'
 import type { Explainer, Look, WaitingDelivery } from '../explainer.ts'
 import { listOf } from '../fields.ts'
-import { fromItem, numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
+import { fromItem, itemBytes, numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, route, type Things } from '../route.ts'
 import {
@@ -85,7 +85,7 @@ export const attempts = {
         const isShown = (facts: StatusFacts) => status === undefined || status === shownStatus(facts, expanded)
         const list: Walked<ListedAttempt, Tried, AttemptPlace> = {
           ...attemptsAt(parts, endpoint, query, (attempt) => attempt.isLatest, isShown),
-          bytesOf: ({ message }) => (withContent ? message.bytes : 0),
+          bytesOf: ({ message }) => itemBytes + (withContent ? message.bytes : 0),
         }
         return writePage(clock, query, list, async (items) => {
           const summaries = items.map(({ message }) => message)
@@ -109,7 +109,7 @@ export const attempts = {
       handle: async ({ message, query }, { store, clock, explainer }) => {
         // There may be very many: only those on the page are looked at closely.
         const attempted = await store.attemptedEndpoints(message.key)
-        const keys = [...new Set([...message.endpoints, ...attempted])].sort(byNumber)
+        const keys = [...new Set([...message.endpoints, ...attempted])].sort((a, b) => a - b)
         const list = await walk(
           clock,
           { order: 'ascending', ...query },
@@ -150,9 +150,7 @@ export const attempts = {
       id: 'v1.message-attempt.expunge-content',
       summary: 'Erase the answer of a receiver',
       answers: { 204: null },
-      handle: async ({ attempt }, { store }) => {
-        await store.expungeAttempt(attempt)
-      },
+      handle: ({ attempt }, { store }) => store.expungeAttempt(attempt),
     }),
     // Svix's older paths.
     route('GET /app/:app/msg/:message/attempt', view, {
@@ -190,8 +188,4 @@ async function nextOf(
 function behind(keys: readonly number[], after: number | null, order: Order): readonly number[] {
   if (order === 'ascending') return after === null ? keys : keys.filter((key) => key > after)
   return (after === null ? keys : keys.filter((key) => key < after)).toReversed()
-}
-
-function byNumber(a: number, b: number): number {
-  return a - b
 }

@@ -14,11 +14,11 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { auditFilterFields } from '../../domain/filter-fields.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type AuditFilter, hashText, isSigned, type SignedTrim } from '../../store/auditing.ts'
-import type { Store } from '../../store/store.ts'
+import type { PageRequest, Store } from '../../store/store.ts'
 import { admin, type Need } from '../access.ts'
 import { appId, described, flag, id, inQuery, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
 import { type FoundThings, lookUp } from '../lookup.ts'
-import { PageQuery, paginate } from '../page.ts'
+import { byId, PageQuery, paginate } from '../page.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 import { readInstants } from '../validate.ts'
 import { toApplicationOut } from './application-schema.ts'
@@ -182,9 +182,10 @@ export const audit = {
       summary: 'List changes and their authors',
       query: AuditQuery,
       answers: { 200: listOf(AuditOut) },
-      handle: async ({ query }, { store }) => {
+      handle: async ({ query }, { store, clock }) => {
         const filter = await toAuditFilter(query, store)
-        return paginate('audit', query, 'descending', (page) => store.listAudit(page, filter), toAuditOut)
+        const list = (page: PageRequest) => store.listAudit(page, filter)
+        return paginate(clock, query, { ...byId('audit'), list, toOut: toAuditOut })
       },
     }),
     route('GET /audit/verify', admin, {

@@ -18,7 +18,7 @@ import {
   scopes,
   viewSecret,
 } from '../access.ts'
-import { fixedCaller, hashApiKey, makeApiKey, makeToken } from '../auth.ts'
+import { fixedCaller, hashApiKey, makeToken } from '../auth.ts'
 import {
   createdAt,
   flag,
@@ -32,10 +32,11 @@ import {
   metadataProblems,
   namePattern,
   nullable,
+  shortText,
   text,
 } from '../fields.ts'
 import { lookUp } from '../lookup.ts'
-import { PageQuery, paginate } from '../page.ts'
+import { byId, PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -43,7 +44,7 @@ import { ApplicationIn, toNewApplication } from './application-schema.ts'
 
 const week = 7 * 24 * 3600
 const defaultExpirySeconds = 3600
-const sessionId = Type.String({ minLength: 1, maxLength: 256 })
+const sessionId = shortText(256)
 
 export const AppPortalAccessIn = Type.Object({
   application: maybe(
@@ -193,10 +194,8 @@ export const authentication = {
       answers: { 204: null },
       handle: async ({ request: { caller } }, { store, auth }) => {
         if (caller?.capabilities === undefined) {
-          throw new AppError(
-            'insufficient_access',
-            'Only an application token can be logged out; revoke a key instead.',
-          )
+          const message = 'Only an application token can be logged out; revoke a key instead.'
+          throw new AppError('insufficient_access', message)
         }
         await store.endAppToken(caller.key)
         auth.forget()
@@ -212,13 +211,7 @@ const name = text('Display name.')
 const ApiKeyIn = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
   scopes: Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, description: scopesMeaning }),
-  app: maybe(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description: 'Application that it is limited to, by id or uid; null for all.',
-    }),
-  ),
+  app: maybe(shortText(256), 'Application that it is limited to, by id or uid; null for all.'),
   expiresInSeconds: maybe(integer(1, 10 * year), 'Time until it expires; null for never.'),
 })
 
@@ -261,8 +254,8 @@ export const apiKeys = {
       summary: 'List API keys',
       query: PageQuery,
       answers: { 200: listOf(ApiKeyOut) },
-      handle: ({ query }, { store }) =>
-        paginate('key', query, 'descending', (page) => store.listApiKeys(page), toApiKeyOut),
+      handle: ({ query }, { store, clock }) =>
+        paginate(clock, query, { ...byId('key'), list: store.listApiKeys, toOut: toApiKeyOut }),
     }),
     route('POST /api-key', admin, {
       id: 'v1.api-key.create',
@@ -273,7 +266,7 @@ export const apiKeys = {
       answersSecret: true,
       handle: async ({ body }, { store, randomText }) => {
         const app = body.app == null ? null : (await lookUp('application', body.app, store.findApplication)).key
-        const token = makeApiKey(randomText)
+        const token = makeToken('sk', randomText)
         const expiresInMs = body.expiresInSeconds == null ? null : body.expiresInSeconds * 1000
         const { name, scopes } = body
         const made = await store.createApiKey({ name, hash: hashApiKey(token), scopes, app, expiresInMs })

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
-import { decodeKey, keySkewMs } from '../../domain/ids.ts'
+import { keySkewMs } from '../../domain/ids.ts'
 import type { TaskWork } from '../../domain/task.ts'
 import { type Span, type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
@@ -21,7 +21,7 @@ import {
   whole,
 } from '../fields.ts'
 import { isRef } from '../lookup.ts'
-import { PageQuery, walk } from '../page.ts'
+import { byId, PageQuery, walk } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { readInstants, refuseIf } from '../validate.ts'
@@ -92,7 +92,6 @@ export function readSpan(input: { readonly since: string; readonly until?: strin
   return { since: Math.max(0, since), until }
 }
 
-/** A page of the tasks that are wanted. */
 export function pageOfTasks(
   { store, clock }: Parts,
   query: PageQuery,
@@ -103,9 +102,7 @@ export function pageOfTasks(
     read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
     keep: async (rows) => rows.filter(isWanted).map((row) => ({ row })),
     keepsAll,
-    positionOf: ({ key }: Task) => key,
-    write: ({ id }) => id,
-    parse: (text) => decodeKey('qtask', text),
+    ...byId('qtask'),
   })
 }
 

@@ -16,7 +16,6 @@ const lineLimit = 500
 const lengthFactor = 4
 const newLine = 0x0a
 
-/** Imports exported dead letters. */
 export const deadLetterImport = route('POST /app/:app/dead/import', admin, {
   id: 'v1.dead.import',
   summary: 'Import exported dead letters',

@@ -90,7 +90,6 @@ export const DeadLetterLine = Type.Object({
   payload: Type.Optional(Payload),
 })
 
-/** The result of an import. */
 export const DeadImportOut = Type.Object({
   checked: whole('Lines that are valid.'),
   imported: whole('Lines that became dead letters.'),
@@ -100,7 +99,6 @@ export const DeadImportOut = Type.Object({
   ),
 })
 
-/** How lines are imported. */
 export const DeadImportQuery = Type.Object({
   endpoint_id: optional(Type.String({ maxLength: 256 }), 'Import all of them for this endpoint.'),
   skip_bad: optional(Type.Boolean(), 'Whether lines that cannot be imported are left out'),
@@ -193,7 +191,6 @@ export function filterQuery(whose: Whose, of: 'list' | 'all') {
 
 type Names = BodyOf<typeof deadFilterFields>
 
-/** The fields of a filter in a query. */
 export function namesIn(query: object): Names {
   return fromQuery(deadFilterFields, query)
 }

@@ -9,7 +9,7 @@ import type { Store } from '../../store/store.ts'
 import { admin, attempt, type Need, read, view } from '../access.ts'
 import { writeLine } from '../dead-letter-jsonl.ts'
 import { listOf } from '../fields.ts'
-import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
+import { itemBytes, numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, route } from '../route.ts'
 import { toAttemptOut } from './attempt-schema.ts'
@@ -92,7 +92,7 @@ function listRoute({ path, whose, needs, ids, summaries }: Place) {
           store.listDead(app?.key ?? null, rangeOf(filter, after, order, limit)),
         keep: async (rows: DeadLetterSummary[]) => (await described(store, rows)).filter((one) => meets(one, filter)),
         keepsAll: filter.reason === null && filter.eventTypes === null,
-        bytesOf: ({ row }: Described) => row.bytes,
+        bytesOf: ({ row }: Described) => itemBytes + row.bytes,
         positionOf: (row: DeadLetterSummary) => row,
         write: ({ diedAt, endpoint, message }: DeadLetterSummary) => numbers.write(diedAt, endpoint, message),
         parse: (text: string) => {

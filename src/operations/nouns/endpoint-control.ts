@@ -101,12 +101,6 @@ async function countEnds({ key }: Endpoint, query: Static<typeof StatsQuery>, st
 
 /** The event type that Svix's clients try an endpoint with. */
 export const ping = 'svix.ping'
-const pingExample = { success: true }
-
-/** The example of an event type without a schema, in the form that Standard Webhooks recommends for payloads. */
-function plainExample(type: string, now: EpochMs): JsonObject {
-  return { type, timestamp: iso(now), data: { example: true } }
-}
 
 export async function exampleFor(
   { store, clock, bodyLimitBytes }: Parts,
@@ -114,13 +108,14 @@ export async function exampleFor(
   name: string,
   index: number,
 ): Promise<unknown> {
-  if (name === ping) return pingExample
+  if (name === ping) return { success: true }
   const known = await store.findEventType(name)
   if (known !== undefined && !isShownTo(caller?.featureFlags ?? null, known)) throw noSuch('event type', name)
   // While there is no event type at all, messages of any name can be published.
   if (known === undefined && (await store.eventTypesAmong([name])) !== undefined) throw noSuch('event type', name)
   const schema = newestSchema(known?.schemas ?? null)
-  if (schema === undefined) return plainExample(name, clock.now())
+  // The form that Standard Webhooks recommends for payloads.
+  if (schema === undefined) return { type: name, timestamp: iso(clock.now()), data: { example: true } }
   const example = exampleWithin(schema, index, bodyLimitBytes)
   // A payload is an object, as everywhere.
   return typeof example === 'object' && example !== null && !Array.isArray(example) ? example : { value: example }
@@ -166,7 +161,6 @@ async function change(parts: Parts, { app, key, id }: Endpoint, fields: Endpoint
   return showEndpoint(parts, found(await parts.store.updateEndpoint(app, key, fields), 'endpoint', id))
 }
 
-/** Commands, figures and examples of an endpoint. */
 const controlRoutes = [
   pauseRoute(
     'pause',
@@ -342,9 +336,8 @@ async function tryOnce(parts: Parts, app: Application, trial: Omit<Trial, 'timeo
   const own = counts.get(app.key) ?? 0
   const all = [...counts.values()].reduce((sum, count) => sum + count, 0)
   if (own >= trialsPerApplication || all >= trialsInAll) {
-    throw new AppError('rate_limited', 'Other tests are under way; try again when they have ended.', [], {
-      retryAfterMs: 1000,
-    })
+    const message = 'Other tests are under way; try again when they have ended.'
+    throw new AppError('rate_limited', message, [], { retryAfterMs: 1000 })
   }
   counts.set(app.key, own + 1)
   try {

@@ -49,7 +49,6 @@ export const AuthIn = Type.Object(
 )
 type AuthIn = Static<typeof AuthIn>
 
-/** The certificate that connections show to the receiver. */
 export const ClientCertificateIn = Type.Object(
   {
     certificate: Type.String({
@@ -103,7 +102,8 @@ export function credentialProblems(
   checkUrl: (url: string) => readonly string[],
 ): FieldError[] {
   const problems = auth == null ? [] : authProblems(auth, checkUrl)
-  const read = clientCertificate == null ? undefined : readIn(clientCertificate)
+  const read =
+    clientCertificate == null ? undefined : readClientCertificate(clientCertificate.certificate, clientCertificate.key)
   if (read === undefined || !('message' in read)) return problems
   return [...problems, { at: ['body', 'clientCertificate', read.field], message: read.message, type: 'certificate' }]
 }
@@ -126,11 +126,7 @@ const fieldsOfKind = {
 function authProblems(auth: AuthIn, checkUrl: (url: string) => readonly string[]): FieldError[] {
   const { kind } = auth
   const { needed, more } = fieldsOfKind[kind]
-  const problem = (field: string, message: string): FieldError => ({
-    at: ['body', 'auth', field],
-    message,
-    type: 'auth',
-  })
+  const problem = (field: string, message: string) => ({ at: ['body', 'auth', field], message, type: 'auth' })
   const known: readonly string[] = ['kind', ...needed, ...more]
   const foreign = Object.entries(auth).filter(([name, value]) => value != null && !known.includes(name))
   const problems = [
@@ -151,10 +147,8 @@ function authProblems(auth: AuthIn, checkUrl: (url: string) => readonly string[]
 function proofProblems(auth: AuthIn): [string, string][] {
   const method = methodOf(auth)
   if (method !== 'private_key_jwt') {
-    return [
-      ...(auth.privateKey == null ? [] : [['privateKey', `does not go with the method ${method}`] as [string, string]]),
-      ...(auth.keyId == null ? [] : [['keyId', `does not go with the method ${method}`] as [string, string]]),
-    ]
+    const foreign = (['privateKey', 'keyId'] as const).filter((field) => auth[field] != null)
+    return foreign.map((field) => [field, `does not go with the method ${method}`])
   }
   if (auth.clientSecret != null) return [['clientSecret', 'does not go with the method private_key_jwt']]
   const key = auth.privateKey == null ? undefined : readPrivateKey(auth.privateKey)
@@ -189,12 +183,8 @@ function pemOf(text: string): string {
 }
 
 export function toCertificates(input: ClientCertificateIn): ClientCertificates | null {
-  const read = readIn(input)
+  const read = readClientCertificate(input.certificate, input.key)
   return 'message' in read ? null : [read]
-}
-
-function readIn({ certificate, key }: ClientCertificateIn) {
-  return readClientCertificate(certificate, key)
 }
 
 /**
@@ -288,7 +278,6 @@ function originOf(url: string | undefined): string | undefined {
   return url === undefined ? undefined : URL.parse(url)?.origin
 }
 
-/** The credentials as callers see them. */
 export function toAuthOut(auth: EndpointAuth | null): Out<typeof AuthOut> | null {
   if (auth === null) return null
   const none = {

@@ -119,7 +119,6 @@ const pointer = Type.String({ maxLength: 512, pattern: innerPointerPattern })
 const pointers = (description: string, minItems = 0) =>
   Type.Array(pointer, { minItems, maxItems: shapedLimit, uniqueItems: true, description })
 
-/** The fields of a payload that an endpoint gets. */
 const ShapeIn = Type.Object(
   {
     keep: maybe(pointers('JSON pointers: only these fields. Null: all. A `*` stands for every element of an array', 1)),

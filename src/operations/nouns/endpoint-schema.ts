@@ -25,7 +25,6 @@ type NamesOf<Name extends FieldName> =
   | Name
   | (Fields[Name] extends { readonly alias: infer Alias extends string } ? Alias : never)
 
-/** The value of a field in a request. */
 type InputOf<Name extends FieldName> =
   | (Name extends ObjectName ? Static<Policies[Name]['schema']> : Typed<Fields[Name]>)
   | (Fields[Name] extends { readonly noNull: true } ? never : null)
@@ -81,7 +80,6 @@ function olderName(name: string): string {
 
 const url = Type.Unsafe<string>({ ...inputs.url })
 
-/** Creates an endpoint. */
 export const EndpointIn = Type.Object({
   ...inputs,
   url,
@@ -156,7 +154,6 @@ export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
   )
 }
 
-/** An endpoint as callers see it. */
 export function toEndpointOut(endpoint: Endpoint, state: EndpointState): Out<typeof EndpointOut> {
   return { ...toStoredOut(endpoint), state }
 }

@@ -5,12 +5,12 @@ import { isShownTo } from '../../domain/event-type.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import { nearest } from '../../domain/phrases.ts'
 import type { Source } from '../../domain/source.ts'
-import type { NewEndpoint, Store } from '../../store/store.ts'
+import type { NewEndpoint, PageRequest, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { endpointProblems, flowProblems, shapingProblems } from '../endpoint-problems.ts'
 import { listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
-import { PageQuery, paginate } from '../page.ts'
+import { byId, listRows, PageQuery } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -28,8 +28,7 @@ import {
 } from './endpoint-schema.ts'
 import type { Place } from './endpoints.ts'
 
-/** Endpoints: list, create, get, replace, change, delete. */
-export function endpointRoutes({ path, root, id, whose, needs, subscribesToEventTypes }: Place) {
+export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place) {
   const one = `${path}/:endpoint` as const
 
   async function problemsOf(
@@ -49,27 +48,19 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
 
   return [
     route(`GET ${path}`, needs.view, {
-      root,
       id: `${id}.list`,
       summary: `List the endpoints of ${whose}`,
       query: PageQuery,
       answers: { 200: listOf(EndpointOut) },
-      handle: async (call, { store, explainer }) => {
-        const list = (page: Parameters<typeof store.listEndpoints>[1]) => store.listEndpoints(ownerOf(call), page)
-        const shown: Endpoint[] = []
-        const toOut = (endpoint: Endpoint) => {
-          shown.push(endpoint)
-          return toStoredOut(endpoint)
-        }
-        const page = await paginate('ep', call.query, 'descending', list, toOut, 16)
+      handle: async (call, { store, clock, explainer }) => {
+        const list = (page: PageRequest) => store.listEndpoints(ownerOf(call), page)
+        const page = await listRows(clock, call.query, { ...byId('ep'), list, toOut: toStoredOut, rowsAtOnce: 16 })
         // All at once: the owners of their lanes are asked together.
-        const states = await explainer.states(shown)
-        const stateOf = new Map(shown.map(({ id }, i) => [id, states[i]]))
-        return { ...page, data: page.data.map((each) => ({ ...each, state: stateOf.get(each.id) ?? 'active' })) }
+        const states = await explainer.states(page.data.map(({ row }) => row))
+        return { ...page, data: page.data.map(({ out }, i) => ({ ...out, state: states[i] ?? 'active' })) }
       },
     }),
     route(`POST ${path}`, needs.manage, {
-      root,
       id: `${id}.create`,
       summary: `Create an endpoint of ${whose}`,
       description:
@@ -90,14 +81,12 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       },
     }),
     route(`GET ${one}`, needs.view, {
-      root,
       id: `${id}.get`,
       summary: 'Get an endpoint',
       answers: { 200: EndpointOut },
       handle: ({ endpoint }, parts) => showEndpoint(parts, endpoint),
     }),
     route(`PUT ${one}`, needs.manage, {
-      root,
       id: `${id}.update`,
       summary: 'Replace an endpoint, or create it',
       description: 'Absent fields return to their defaults; uid, headers, credentials, shape, region and secret stay.',
@@ -116,7 +105,6 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       },
     }),
     route(`PATCH ${one}`, needs.manage, {
-      root,
       id: `${id}.patch`,
       summary: 'Change some fields of an endpoint',
       description: 'Absent fields stay; null unsets.',
@@ -133,14 +121,11 @@ export function endpointRoutes({ path, root, id, whose, needs, subscribesToEvent
       },
     }),
     route(`DELETE ${one}`, needs.manage, {
-      root,
       id: `${id}.delete`,
       summary: 'Delete an endpoint',
       description: 'Deliveries that have not ended are cancelled, and the uid is free again.',
       answers: { 204: null },
-      handle: async ({ endpoint: { app, key } }, { store }) => {
-        await store.deleteEndpoint(app, key)
-      },
+      handle: ({ endpoint: { app, key } }, { store }) => store.deleteEndpoint(app, key),
     }),
   ]
 }

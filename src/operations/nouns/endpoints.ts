@@ -1,5 +1,4 @@
 import { type Static, Type } from 'typebox'
-import { ingestRoot } from '../../domain/api.ts'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { isSensitiveHeader, mergedHeaders } from '../../wire/headers.ts'
@@ -27,7 +26,7 @@ import {
   text,
 } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
-import { type Noun, type Out, type Root, route } from '../route.ts'
+import { type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { endpointRoutes } from './endpoint.ts'
 import { endpointControl } from './endpoint-control.ts'
@@ -38,8 +37,7 @@ import { allEndpoints, EndpointSummaryOut } from './find.ts'
 export interface Place {
   /** The path of the list. */
   readonly path: '/app/:app/endpoint' | '/operational-webhook/endpoint' | '/source/:source/endpoint'
-  /** Missing for the API of Sluice. */
-  readonly root?: Root
+
   /** The beginning of every operation's id. */
   readonly id: string
   readonly whose: string
@@ -64,17 +62,15 @@ export const EndpointSecretRotateIn = Type.Object({
 })
 
 /** The secret that a receiver verifies with, and its rotation without a moment in which the receiver cannot verify. */
-function endpointSecretRoutes({ path, root, id, needs }: Place) {
+function endpointSecretRoutes({ path, id, needs }: Place) {
   return [
     route(`GET ${path}/:endpoint/secret`, needs.viewSecret, {
-      root,
       id: `${id}.get-secret`,
       summary: "Get an endpoint's signing secret",
       answers: { 200: EndpointSecretOut },
       handle: ({ endpoint }) => toSecretOut(endpoint),
     }),
     route(`POST ${path}/:endpoint/secret/rotate`, needs.changeSecret, {
-      root,
       id: `${id}.rotate-secret`,
       summary: "Change an endpoint's signing secret",
       description: 'The old secret signs beside the new one for the grace period, a day by default.',
@@ -157,11 +153,10 @@ const tooManyHeaders = {
 }
 
 /** The headers that go out with every delivery of an endpoint. */
-function endpointHeaderRoutes({ path, root, id, needs }: Place) {
+function endpointHeaderRoutes({ path, id, needs }: Place) {
   const headersPath = `${path}/:endpoint/headers` as const
   return [
     route(`GET ${headersPath}`, needs.view, {
-      root,
       id: `${id}.get-headers`,
       summary: 'Get the headers that go out with every delivery',
       answers: { 200: EndpointHeadersOut },
@@ -171,7 +166,6 @@ function endpointHeaderRoutes({ path, root, id, needs }: Place) {
       },
     }),
     route(`PUT ${headersPath}`, needs.manage, {
-      root,
       id: `${id}.update-headers`,
       summary: 'Replace the headers that go out with every delivery',
       body: EndpointHeadersIn,
@@ -183,7 +177,6 @@ function endpointHeaderRoutes({ path, root, id, needs }: Place) {
       },
     }),
     route(`PATCH ${headersPath}`, needs.manage, {
-      root,
       id: `${id}.patch-headers`,
       summary: 'Change some of the headers that go out with every delivery',
       description: 'A header with null, or named in `deleteHeaders`, is removed.',
@@ -254,7 +247,6 @@ export const endpoints = {
 /** Endpoints of the application of a source. Those that are made here get the messages of the source alone. */
 const ofSources: Place = {
   path: '/source/:source/endpoint',
-  root: ingestRoot,
   id: 'v1.ingest.endpoint',
   whose: 'the application of a source',
   needs: forAdmins,

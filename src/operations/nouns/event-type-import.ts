@@ -42,7 +42,6 @@ export const EventTypeIn = Type.Object({
   ...fields,
 })
 
-/** An event type as an import found it. */
 export const EventTypeFromOpenApi = Type.Object({
   name: text('Dotted name such as `video.trending`.'),
   description: text('Free text.'),
@@ -105,7 +104,6 @@ function toImportedOut(eventType: NewEventType): Out<typeof EventTypeFromOpenApi
   return { name, description, schemas, deprecated, groupName, featureFlags }
 }
 
-/** Event types from the webhooks of an OpenAPI document. */
 export const eventTypeImport = {
   schemas: { EventTypeImportOpenApiIn, EventTypeImportOpenApiOut, EventTypeImportOpenApiOutData },
   routes: [

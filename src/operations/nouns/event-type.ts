@@ -5,12 +5,12 @@ import { type EventType, isShownTo } from '../../domain/event-type.ts'
 import { defined } from '../../domain/field.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/configuration.ts'
-import type { Store } from '../../store/store.ts'
+import type { PageRequest, Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
 import { createdAt, flag, iso, listOf, nameText, nullable, optional, text, updatedAt } from '../fields.ts'
 import { jsonSchemaProblems } from '../json-schema.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
-import { fromItem, matches, PageQuery, paginateBy, searchFor, walk } from '../page.ts'
+import { byName, fromItem, matches, PageQuery, paginate, searchFor } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { compile, refuseIf } from '../validate.ts'
 import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeImport, fields } from './event-type-import.ts'
@@ -77,13 +77,8 @@ function toEventTypeOut(eventType: EventType, withContent = true): Out<typeof Ev
   }
 }
 
-/** A name may begin with a minus, which in an iterator means backwards; so an iterator begins with its kind. */
-const iterators = {
-  keyOf: (text: string) => (text.startsWith('evtype_') ? text.slice('evtype_'.length) : undefined),
-  iteratorOf: ({ name }: EventType) => `evtype_${name}`,
-}
+const places = byName('evtype')
 
-/** Refuses schemas of an event type that are no JSON Schemas. */
 async function refuseWrongSchemas({ schemas }: Static<typeof EventTypePatch>, clock: Clock): Promise<void> {
   for (const [version, schema] of Object.entries(schemas ?? {})) {
     refuseIf(await Turns.by(clock).run(jsonSchemaProblems(schema, ['body', 'schemas', version])))
@@ -117,36 +112,25 @@ export const eventTypes = {
         const query = await fromItem(asked, async (name) => {
           const item = isRef(name) ? await store.findEventType(name) : undefined
           const isShown = item !== undefined && isShownTo(request.caller?.featureFlags ?? null, item)
-          return isShown ? iterators.iteratorOf(item) : undefined
+          return isShown ? places.write(item) : undefined
         })
         const { include_archived: archivedToo = false, with_content: withContent = false, search } = query
         const flags = request.caller?.featureFlags ?? null
-        if (search !== undefined) {
-          const page = await walk(
-            clock,
-            { order: 'ascending', ...query },
-            {
-              read: async (after: string | null, order, limit) =>
-                (await store.listEventTypes({ after, order, limit }, archivedToo, flags)).items,
-              keep: async (rows: EventType[]) =>
-                rows.flatMap((row) => (matches([row.name, row.description], search) ? [{ row }] : [])),
-              keepsAll: false,
-              // A schema may be large.
-              rowsAtOnce: 32,
-              positionOf: ({ name }) => name,
-              write: iterators.iteratorOf,
-              parse: iterators.keyOf,
-            },
-          )
-          return { ...page, data: page.data.map(({ row }) => toEventTypeOut(row, withContent)) }
-        }
-        return paginateBy(
-          iterators,
-          query,
-          'ascending',
-          (page) => store.listEventTypes(page, archivedToo, flags),
-          (eventType) => toEventTypeOut(eventType, withContent),
-          8,
+        const keep = async (rows: EventType[]) => ({
+          kept: rows.filter(({ name, description }) => matches([name, description], search ?? '')),
+          looked: rows.length,
+        })
+        return paginate(
+          clock,
+          { order: 'ascending', ...query },
+          {
+            ...places,
+            list: (page: PageRequest<string>) => store.listEventTypes(page, archivedToo, flags),
+            toOut: (eventType) => toEventTypeOut(eventType, withContent),
+            // A schema may be large.
+            rowsAtOnce: search === undefined ? 8 : 32,
+            ...(search !== undefined && { keep }),
+          },
         )
       },
     }),
@@ -203,8 +187,7 @@ export const eventTypes = {
       answers: { 204: null },
       handle: async ({ params: { name }, query: { expunge = false } }, { store }) => {
         await findEventType(store, name)
-        if (expunge) await store.deleteEventType(name)
-        else await store.updateEventType(name, { archived: true })
+        return expunge ? store.deleteEventType(name) : store.updateEventType(name, { archived: true })
       },
     }),
     ...eventTypeImport.routes,

@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { pageItems } from '../../domain/api.ts'
 import { AppError } from '../../domain/app-error.ts'
-import type { Clock } from '../../domain/clock.ts'
 import { endpointState, endpointStates, healthFacts } from '../../domain/endpoint-state.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { Turns } from '../../domain/turns.ts'
@@ -10,7 +9,7 @@ import type { Store } from '../../store/store.ts'
 import { read } from '../access.ts'
 import type { ExplainedEndpoint } from '../explainer.ts'
 import { appId, id, instant, isoOrNull, listOf, nullable, optional, text, uidOut, url } from '../fields.ts'
-import { isRef, lookUp } from '../lookup.ts'
+import { appKeyOf, isRef } from '../lookup.ts'
 import { matches } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
@@ -48,15 +47,17 @@ export const finding = {
         text: Type.String({ minLength: 1, maxLength: 256, description: 'The name, or a part of it.' }),
       }),
       answers: { 200: FindOut },
-      handle: async ({ query }, { store, clock }) => {
+      handle: async ({ query }, parts) => {
         const wanted = query.text.trim()
-        const exact = await byId(store, wanted)
-        const data = exact.length > 0 ? exact : await byName(store, clock, wanted)
+        const exact = await byId(parts.store, wanted)
+        const data = exact.length > 0 ? exact : await byName(parts, wanted)
         return { data: data.slice(0, most) }
       },
     }),
   ],
 } satisfies Noun
+
+type Sources = Pick<Parts, 'store' | 'clock'>
 
 /** The thing that an id names. An id begins with its key, so that each is one read. */
 async function byId(store: Store, id: string): Promise<Found[]> {
@@ -95,7 +96,8 @@ async function within(store: Store, app: number, found: Omit<Found, 'appId'>): P
 }
 
 /** Things whose names contain a text: uids and eventIds as a whole, URLs and display names in part. */
-async function byName(store: Store, clock: Clock, name: string): Promise<Found[]> {
+async function byName(sources: Sources, name: string): Promise<Found[]> {
+  const { store, clock } = sources
   const found: Found[] = []
   const wanted = name.toLowerCase()
   const canBeRef = isRef(name)
@@ -118,7 +120,7 @@ async function byName(store: Store, clock: Clock, name: string): Promise<Found[]
   for (const { id, app, name: display } of canBeRef ? await store.sourcesNamed(name) : []) {
     found.push(...(await within(store, app, { kind: 'source', id, name: display })))
   }
-  const endpoints = await searchEndpoints(store, clock, { app: null, text: name, after: null, limit: most })
+  const endpoints = await searchEndpoints(sources, null, name, null, most)
   const refs = await store.applicationRefs(endpoints.found.map(({ app }) => app))
   for (const { id, url, app } of endpoints.found) {
     const ref = refs.get(app)
@@ -165,7 +167,6 @@ export const EndpointSummaryOut = Type.Object({
 const searchedNames = 200_000
 const namesAtOnce = 500
 
-/** Endpoints of all applications, with their states. */
 export const allEndpoints = route('GET /endpoint', read, {
   id: 'v1.endpoint.list-all',
   summary: 'List the endpoints of all applications with their states',
@@ -173,29 +174,21 @@ export const allEndpoints = route('GET /endpoint', read, {
     'Each endpoint has the sentence of `why`. A sort by another value than creation lists the worst endpoints of the server first.',
   query: EndpointsQuery,
   answers: { 200: listOf(EndpointSummaryOut) },
-  handle: async ({ query }, parts) => {
-    const { store } = parts
-    const app =
-      query.app === undefined ? null : await lookUp('application', query.app, (ref) => store.findApplication(ref))
+  handle: async ({ query, request }, parts) => {
+    const { store, explainer } = parts
+    const app = await appKeyOf(store, request.caller, query.app)
     const { sort = 'created', limit = pageItems.usual } = query
-    if (sort === 'created') return listCreated(parts, app?.key ?? null, query, limit)
-    const explained = await worstBy(parts, app?.key ?? null, sort, limit)
+    if (sort === 'created') return listCreated(parts, app, query, limit)
+    const explained =
+      sort === 'failing'
+        ? (await explainer.failing(app)).slice(0, limit)
+        : (await explainer.worst(app, { [sort === 'oldest' ? 'age' : sort]: limit })).worst
     return { data: await summaries(store, explained), iterator: null, prevIterator: null, done: true }
   },
 })
 
-async function worstBy(
-  { explainer }: Parts,
-  app: number | null,
-  sort: 'waiting' | 'oldest' | 'failing',
-  limit: number,
-): Promise<readonly ExplainedEndpoint[]> {
-  if (sort === 'failing') return (await explainer.failing(app)).slice(0, limit)
-  return (await explainer.worst(app, { [sort === 'waiting' ? 'waiting' : 'age']: limit })).worst
-}
-
 async function listCreated(
-  { store, clock, explainer }: Parts,
+  parts: Parts,
   app: number | null,
   { search, iterator }: Static<typeof EndpointsQuery>,
   limit: number,
@@ -205,25 +198,20 @@ async function listCreated(
     const problem = { at: ['query', 'iterator'], message: 'is not an iterator of this list', type: 'iterator' }
     throw new AppError('validation', 'The iterator is not valid.', [problem])
   }
-  const { found, last, done } = await searchEndpoints(store, clock, { app, text: search ?? '', after, limit })
-  const explained = await explainer.endpoints(found.map(({ key }) => key))
-  const data = await summaries(store, explained)
+  const { found, last, done } = await searchEndpoints(parts, app, search ?? '', after, limit)
+  const explained = await parts.explainer.endpoints(found.map(({ key }) => key))
+  const data = await summaries(parts.store, explained)
   return { data, iterator: last?.id ?? null, prevIterator: null, done }
-}
-
-interface Search {
-  readonly app: number | null
-  readonly text: string
-  readonly after: number | null
-  readonly limit: number
 }
 
 /** The newest endpoints whose names contain a text. Each step reads a few hundred names, with a turn for others after it. */
 async function searchEndpoints(
-  store: Pick<Store, 'nameEndpoints'>,
-  clock: Clock,
-  { app, text, after, limit }: Search,
-): Promise<{ readonly found: EndpointName[]; readonly last: EndpointName | undefined; readonly done: boolean }> {
+  { store, clock }: Sources,
+  app: number | null,
+  text: string,
+  after: number | null,
+  limit: number,
+) {
   const turns = Turns.by(clock)
   const found: EndpointName[] = []
   let last: EndpointName | undefined
@@ -243,18 +231,10 @@ async function searchEndpoints(
 }
 
 /** The endpoints as callers see them. Those whose application is gone are left out. */
-async function summaries(
-  store: Store,
-  explained: readonly ExplainedEndpoint[],
-): Promise<Out<typeof EndpointSummaryOut>[]> {
-  const keys = [...new Set(explained.map(({ endpoint }) => endpoint.app))]
-  const refs = await store.applicationRefs(keys)
-  const names = new Map(
-    (await Promise.all([...refs.values()].map(({ id }) => store.findApplication(id)))).map((app) => [
-      app?.key,
-      app?.name,
-    ]),
-  )
+async function summaries(store: Store, explained: readonly ExplainedEndpoint[]) {
+  const refs = await store.applicationRefs(explained.map(({ endpoint }) => endpoint.app))
+  const apps = await Promise.all([...refs.values()].map(({ id }) => store.findApplication(id)))
+  const names = new Map(apps.map((app) => [app?.key, app?.name]))
   return explained.flatMap(({ endpoint, why, lane, total, isExact, oldestSince }) => {
     const app = refs.get(endpoint.app)
     if (app === undefined) return []

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import type { Clock, EpochMs } from '../../domain/clock.ts'
+import type { EpochMs } from '../../domain/clock.ts'
 import { type Endpoint, managementApplication } from '../../domain/endpoint.ts'
 import {
   type Counter,
@@ -18,10 +18,10 @@ import {
 import { decodeKey } from '../../domain/ids.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { HistoryPlace, HistoryRange, ReadHistory } from '../../store/history.ts'
-import type { Store } from '../../store/store.ts'
 import { type Caller, viewShared } from '../access.ts'
 import { dateTime, described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
 import { appKeyOf, isRef } from '../lookup.ts'
+import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { readInstants, refuseIf } from '../validate.ts'
 
@@ -36,10 +36,7 @@ const sparklinesLimit = 100
 /** Endpoints that are looked up, or whose hours are read, in one turn: the hours of a week take 4 ms. */
 const endpointsAtOnce = 10
 
-interface Sources {
-  readonly store: Store
-  readonly clock: Clock
-}
+type Sources = Pick<Parts, 'store' | 'clock'>
 
 const appRef = optional(Type.String({ maxLength: 256 }), 'Application, by id or uid.')
 
@@ -135,11 +132,11 @@ export const history: Noun = {
       description: `Up to ${pointsLimit} points. Minutes are kept for two days, hours for \`historyRetention\`. Without \`app\` and \`endpoint\` it is the whole server's, which takes an API key that is not bound to one application. The counts of the last seconds may be missing. Quantiles are at most 5 % off.`,
       query: HistoryQuery,
       answers: { 200: HistoryOut },
-      handle: ({ query, request: { caller } }, { store, clock, histories }) =>
-        histories.do(caller?.id ?? '', async () => {
-          const scope = await scopeOf({ store, clock }, caller, query)
-          const stepsAtLeast = readSteps(query, clock.now())
-          return toHistoryOut(await readSeries(store, clock, scope, stepsAtLeast))
+      handle: ({ query, request: { caller } }, parts) =>
+        parts.histories.do(caller?.id ?? '', async () => {
+          const scope = await scopeOf(parts, caller, query)
+          const stepsAtLeast = readSteps(query, parts.clock.now())
+          return toHistoryOut(await readSeries(parts, scope, stepsAtLeast))
         }),
     }),
     route('GET /history/sparkline', viewShared, {
@@ -148,12 +145,15 @@ export const history: Noun = {
       description: 'For lists. Endpoints that do not exist are left out.',
       query: SparklineQuery,
       answers: { 200: SparklinesOut },
-      handle: ({ query, request: { caller } }, { store, clock, histories }) =>
-        histories.do(caller?.id ?? '', async () => {
-          const app = await appKeyOf(store, caller, query.app)
-          const endpoints = await endpointsOf({ store, clock }, app, query.endpoint)
-          const steps = latestSteps(sparkRanges[query.range ?? '24h'], clock.now(), hourMs)
-          return readSparklines(store, clock, endpoints, steps)
+      handle: ({ query, request: { caller } }, parts) =>
+        parts.histories.do(caller?.id ?? '', async () => {
+          const app = await appKeyOf(parts.store, caller, query.app)
+          const endpoints = await endpointsOf(parts, app, query.endpoint)
+          return readSparklines(
+            parts,
+            endpoints,
+            latestSteps(sparkRanges[query.range ?? '24h'], parts.clock.now(), hourMs),
+          )
         }),
     }),
   ],
@@ -162,10 +162,8 @@ export const history: Noun = {
 async function scopeOf(sources: Sources, caller: Caller | null, query: Static<typeof HistoryQuery>): Promise<number> {
   if (query.app === undefined && query.endpoint === undefined) {
     if (caller?.app == null) return serverScope
-    throw new AppError(
-      'insufficient_access',
-      'The history of the whole server takes a key for all applications; name `app`.',
-    )
+    const message = 'The history of the whole server takes a key for all applications; name `app`.'
+    throw new AppError('insufficient_access', message)
   }
   const app = await appKeyOf(sources.store, caller, query.app)
   const { endpoint: ref } = query
@@ -176,11 +174,7 @@ async function scopeOf(sources: Sources, caller: Caller | null, query: Static<ty
 }
 
 /** The endpoints of these names, of one application or, by id alone, of any. */
-async function endpointsOf(
-  { store, clock }: Sources,
-  app: number | null,
-  refs: readonly string[],
-): Promise<Endpoint[]> {
+async function endpointsOf({ store, clock }: Sources, app: number | null, refs: readonly string[]) {
   const wanted = [...new Set(refs)].filter(isRef)
   const found: Endpoint[] = []
   for (let at = 0; at < wanted.length; at += endpointsAtOnce) {
@@ -210,42 +204,32 @@ function readSteps({ range, ...query }: Static<typeof HistoryQuery>, now: EpochM
   return (leastMs) => stepsBetween(since, until, now, leastMs)
 }
 
-interface Series {
-  readonly steps: Steps
-  readonly points: readonly Sums[]
-}
-
 /** The sums of a scope by the steps. A scope that was kept by the hour alone for some of the time is shown by hours. */
-async function readSeries(
-  store: Store,
-  clock: Clock,
-  scope: number,
-  stepsAtLeast: (leastMs: number) => Steps,
-): Promise<Series> {
+async function readSeries(sources: Sources, scope: number, stepsAtLeast: (leastMs: number) => Steps) {
   const steps = stepsAtLeast(0)
-  if (steps.span === hourMs || !(await isByHour(store, clock, scope, steps))) return addUp(store, clock, scope, steps)
-  return addUp(store, clock, scope, stepsAtLeast(hourMs))
+  const isFine = steps.span === hourMs || !(await isByHour(sources, scope, steps))
+  return addUp(sources, scope, isFine ? steps : stepsAtLeast(hourMs))
 }
 
-async function isByHour(store: Store, clock: Clock, scope: number, { since, stepMs, points }: Steps): Promise<boolean> {
+async function isByHour(sources: Sources, scope: number, { since, stepMs, points }: Steps): Promise<boolean> {
   const from = Math.floor(since / hourMs) * hourMs
   const range: HistoryRange = { scope, span: hourMs, from, until: since + stepMs * points }
-  for await (const rows of pagesOf(store, clock, range)) if (rows.some(({ sums }) => sums.byHour)) return true
+  for await (const rows of pagesOf(sources, range)) if (rows.some(({ sums }) => sums.byHour)) return true
   return false
 }
 
-async function addUp(store: Store, clock: Clock, scope: number, steps: Steps): Promise<Series> {
+async function addUp(sources: Sources, scope: number, steps: Steps) {
   const { since, stepMs, span } = steps
   const points = Array.from({ length: steps.points }, () => new Sums())
   const range: HistoryRange = { scope, span, from: since, until: since + stepMs * steps.points }
-  for await (const rows of pagesOf(store, clock, range)) {
+  for await (const rows of pagesOf(sources, range)) {
     for (const { at, sums } of rows) points[Math.floor((at - since) / stepMs)]?.addStored(sums)
   }
   return { steps, points }
 }
 
 /** Rows in small pages, each in a turn of its own: the pages of requests that come together must not add up. */
-async function* pagesOf(store: Store, clock: Clock, range: HistoryRange): AsyncGenerator<ReadHistory['rows']> {
+async function* pagesOf({ store, clock }: Sources, range: HistoryRange): AsyncGenerator<ReadHistory['rows']> {
   let place: HistoryPlace | null = null
   do {
     await Turns.by(clock).next()
@@ -255,7 +239,7 @@ async function* pagesOf(store: Store, clock: Clock, range: HistoryRange): AsyncG
   } while (place !== null)
 }
 
-function toHistoryOut({ steps, points }: Series): Out<typeof HistoryOut> {
+function toHistoryOut({ steps, points }: Awaited<ReturnType<typeof addUp>>): Out<typeof HistoryOut> {
   const total = new Sums()
   for (const each of points) total.merge(each)
   return {
@@ -287,12 +271,7 @@ function quantileOf(sketch: Sketch, share: number): number | null {
   return ms === undefined ? null : Math.round(ms * 10) / 10
 }
 
-async function readSparklines(
-  store: Store,
-  clock: Clock,
-  endpoints: readonly Endpoint[],
-  steps: Steps,
-): Promise<Out<typeof SparklinesOut>> {
+async function readSparklines({ store, clock }: Sources, endpoints: readonly Endpoint[], steps: Steps) {
   const { since, stepMs, points } = steps
   const zeros = () => Array.from({ length: points }, () => 0)
   const lines = new Map(endpoints.map(({ key }) => [key, { delivered: zeros(), failed: zeros() }]))

@@ -25,7 +25,7 @@ import {
 import { found, isRef, lookUp } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
+import { type Incoming, type Noun, type Out, Reply, route, under } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { AppPortalAccessIn, AppPortalAccessOut, letIn } from './authentication.ts'
 import { ingestEndpoints } from './endpoints.ts'
@@ -114,16 +114,14 @@ const IngestSourceConsumerPortalAccessIn = Type.Object({
   readOnly: AppPortalAccessIn.properties.readOnly,
 })
 
-const root = ingestRoot
 const one = '/source/:source' as const
 
 export const ingest = {
   tag: 'Ingest',
   description: "Sources in the shapes of Svix's SDKs (`svix.ingest`).",
   schemas: { IngestSourceIn, IngestSourceOut, RotateTokenOut, IngestSourceConsumerPortalAccessIn },
-  routes: [
+  routes: under(ingestRoot, [
     route('GET /source', admin, {
-      root,
       id: 'v1.ingest.source.list',
       summary: 'List the sources of all applications',
       query: PageQuery,
@@ -134,7 +132,6 @@ export const ingest = {
       },
     }),
     route('POST /source', admin, {
-      root,
       id: 'v1.ingest.source.create',
       summary: 'Create a source',
       description: 'Without `appId`, an application is made for the source and deleted with it.',
@@ -144,14 +141,12 @@ export const ingest = {
       handle: async ({ body, request }, parts) => toIngestOut(parts, request, await create(parts, body)),
     }),
     route(`GET ${one}`, admin, {
-      root,
       id: 'v1.ingest.source.get',
       summary: 'Get a source',
       answers: { 200: IngestSourceOut },
       handle: ({ source, request }, parts) => toIngestOut(parts, request, source),
     }),
     route(`PUT ${one}`, admin, {
-      root,
       id: 'v1.ingest.source.update',
       summary: 'Replace a source, or create it',
       description: 'Absent fields return to their defaults; `uid` and the application stay.',
@@ -172,17 +167,13 @@ export const ingest = {
       },
     }),
     route(`DELETE ${one}`, admin, {
-      root,
       id: 'v1.ingest.source.delete',
       summary: 'Delete a source, and the application that was made for it',
       answers: { 204: null },
-      handle: async ({ source: { app, key, ownsApp } }, { store }) => {
-        if (ownsApp) await store.deleteApplication(app)
-        else await store.deleteSource(app, key)
-      },
+      handle: ({ source: { app, key, ownsApp } }, { store }) =>
+        ownsApp ? store.deleteApplication(app) : store.deleteSource(app, key),
     }),
     route(`POST ${one}/token/rotate`, admin, {
-      root,
       id: 'v1.ingest.source.rotate-token',
       summary: 'Give a source a new URL',
       description: 'The old URL works for two more days.',
@@ -194,7 +185,6 @@ export const ingest = {
       },
     }),
     route(`POST ${one}/dashboard`, admin, {
-      root,
       id: 'v1.ingest.dashboard',
       summary: 'Make a link to the portal of the application of a source',
       body: IngestSourceConsumerPortalAccessIn,
@@ -204,7 +194,7 @@ export const ingest = {
         letIn(parts, request, await applicationOf(parts, source), body),
     }),
     ...ingestEndpoints,
-  ],
+  ]),
 } satisfies Noun
 
 /** The fields of a source that the shapes of Svix describe. Throws AppError with everything that is wrong with them. */

@@ -17,6 +17,7 @@ import {
   MaybeInstant,
   maybe,
   nullable,
+  shortText,
   text,
   whole,
 } from '../fields.ts'
@@ -115,7 +116,7 @@ export const LaneOut = Type.Object({
 /** The delivery of an ordered lane that a command is for; the first in the queue by default. */
 const HeadIn = Type.Object({
   messageId: maybe(
-    Type.String({ minLength: 1, maxLength: 256 }),
+    shortText(256),
     'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
   ),
 })
@@ -158,7 +159,6 @@ function paceUntil(endpoint: Endpoint, lane: KnownLane): number | null {
   return blockers.find(({ reason }) => reason === 'rate_limited' || reason === 'slowed')?.until ?? null
 }
 
-/** The health of the receiver. */
 function toHealthOut(endpoint: Endpoint, lane: KnownLane) {
   const { throttleRate, throttlePeriodSeconds, burst } = lane
   const limited = { ...endpoint, throttleRate, throttlePeriodSeconds, burst }
@@ -210,10 +210,8 @@ function headRoute(command: FrontCommand, summary: string, description: string) 
       const answer = await store.commandFront(endpoint.key, named?.key ?? null, command)
       if (answer.state === 'none') throw new AppError('not_found', 'No such delivery waits in this lane.')
       if (answer.state === 'busy') {
-        throw new AppError(
-          'conflict',
-          'The delivery does not wait for a retry: a worker sends it, or it waits for its turn.',
-        )
+        const message = 'The delivery does not wait for a retry: a worker sends it, or it waits for its turn.'
+        throw new AppError('conflict', message)
       }
       const [message] = named ? [named] : await store.loadMessages([answer.message])
       return { endpointId: endpoint.id, messageId: message?.id ?? null, order: command }

@@ -3,7 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import { outcomeCodes } from '../../domain/outcome.ts'
 import { type Need, viewShared } from '../access.ts'
 import { fixedCaller } from '../auth.ts'
-import { appId, endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
+import { appId, endpointId, flag, iso, msgId, nullable, optional, shortText, text, uidOut, whole } from '../fields.ts'
 import type { Overview } from '../live.ts'
 import type { NamedAttempt } from '../live-stream.ts'
 import { appKeyOf, lookUp } from '../lookup.ts'
@@ -76,7 +76,6 @@ const LiveAttemptOut = Type.Object({
   responseDurationMs: whole('Duration in milliseconds.'),
 })
 
-/** An overview as the API writes it. */
 export function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
   const { waiting, lanes, workers } = figures
   const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > figures.now)
@@ -109,7 +108,6 @@ export function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<
   }
 }
 
-/** An attempt of the stream as the API writes it. */
 export function toLiveAttemptOut(named: NamedAttempt): Out<typeof LiveAttemptOut> {
   const { id, at, appId, endpointId, endpointUid, msgId, eventType, n, outcome, code, error, status, durationMs } =
     named
@@ -119,11 +117,8 @@ export function toLiveAttemptOut(named: NamedAttempt): Out<typeof LiveAttemptOut
 }
 
 const LiveQuery = Type.Object({
-  app: optional(Type.String({ minLength: 1, maxLength: 256 }), 'Application of `endpoint`, by id or uid.'),
-  endpoint: optional(
-    Type.String({ minLength: 1, maxLength: 256 }),
-    'Only this endpoint, by id or uid: its lane and its attempts.',
-  ),
+  app: optional(shortText(256), 'Application of `endpoint`, by id or uid.'),
+  endpoint: optional(shortText(256), 'Only this endpoint, by id or uid: its lane and its attempts.'),
   session: optional(Type.Enum(['dashboard', 'portal']), 'Session of the request, where a browser sends no header.'),
 })
 

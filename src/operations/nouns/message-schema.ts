@@ -71,7 +71,6 @@ export const EnvelopeIn = Type.Object({
 })
 export type EnvelopeIn = Static<typeof EnvelopeIn>
 
-/** A request to publish without its payload. */
 export const MessageFieldsIn = Type.Object({
   ...EnvelopeIn.properties,
   application: maybe(
@@ -96,7 +95,6 @@ export const ContentQuery = Type.Object({
 })
 export type ContentQuery = Static<typeof ContentQuery>
 
-/** The envelope of a raw publish, as a query. */
 export const RawQuery = Type.Object({
   event_type: described(nameText, about.eventType),
   event_id: optional(EventId, about.eventId),
@@ -112,7 +110,6 @@ export const RawQuery = Type.Object({
 })
 export type RawQuery = Static<typeof RawQuery>
 
-/** Asks whether a message would reach an endpoint. */
 export const MessagePrecheckIn = Type.Object({
   eventType: described(nameText, about.eventType),
   channels: maybe(Channels, about.channels),
@@ -133,7 +130,6 @@ export const MessageIn = Type.Object({
 /** Messages one request may publish together. */
 export const batchLimit = 1000
 
-/** A publish of several messages. */
 export const MessageBatchIn = Type.Object({
   messages: Type.Array(MessageIn, {
     minItems: 1,
@@ -142,7 +138,6 @@ export const MessageBatchIn = Type.Object({
   }),
 })
 
-/** The payload of a message in an answer. */
 export const Payload = Type.Object(
   {},
   {
@@ -165,7 +160,6 @@ const DeliveryCounts = Type.Object(
   },
 )
 
-/** A message as callers see it. */
 export const MessageOut = Type.Object({
   id,
   eventType: text(about.eventType),
@@ -180,18 +174,14 @@ export const MessageOut = Type.Object({
   deliveries: Type.Optional(nullable(DeliveryCounts)),
 })
 
-/** Whether a message would reach an endpoint. */
 export const MessagePrecheckOut = Type.Object({
   active: flag('Whether at least one endpoint would get it.'),
 })
 
-/** Messages that were published together. */
 export const MessageBatchOut = listOf(MessageOut)
 
-/** The filters of a list of messages. */
 export const messageFilterProperties = inQuery(messageFilterFields)
 
-/** The filters of the list of an application's messages. */
 export const MessageListQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
@@ -213,13 +203,11 @@ export function toMessageFilter(query: {
   return { channel: query.channel, tag: query.tag, eventTypes: query.event_types }
 }
 
-/** Which messages' contents to erase. */
 export const BulkExpungeContentsIn = Type.Object({
   ids: optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), 'Messages, each by id or eventId.'),
 })
 export type BulkExpungeContentsIn = Static<typeof BulkExpungeContentsIn>
 
-/** The results of erasing the contents of messages, by the names that the caller gave. */
 export const BulkExpungeContentsOut = Type.Object({
   results: Type.Record(Type.String(), Type.Enum(['expunged', 'not-found'])),
 })

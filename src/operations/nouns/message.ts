@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import { isOpen, type MessageSummary, meetsFilter } from '../../domain/delivery.ts'
-import { decodeKey, keySkewMs } from '../../domain/ids.ts'
+import { isOpen, meetsFilter } from '../../domain/delivery.ts'
+import { keySkewMs } from '../../domain/ids.ts'
 import { readTraceContext } from '../../domain/trace-context.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { Envelope } from '../../intake/publication.ts'
@@ -13,7 +13,7 @@ import { admin, publish, view } from '../access.ts'
 import { hasKey, onceOf, queryOf, replayed } from '../check.ts'
 import { listOf } from '../fields.ts'
 import { isRef } from '../lookup.ts'
-import { keyRangeOf, readTimes, writePage } from '../page.ts'
+import { byId, itemBytes, keyRangeOf, readTimes, writePage } from '../page.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
 import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -158,10 +158,8 @@ export const messages = {
             },
             keepsAll: isOpen(filter) && wanted === undefined,
             ...(looksAtStatus && { rowsAtOnce: 50 }),
-            bytesOf: ({ row }) => (withContent ? row.bytes : 0),
-            positionOf: ({ key }: MessageSummary) => key,
-            write: ({ id }) => id,
-            parse: (text) => decodeKey('msg', text),
+            bytesOf: ({ row }) => itemBytes + (withContent ? row.bytes : 0),
+            ...byId('msg'),
           },
           async (items) => {
             const summaries = items.map(({ row }) => row)
@@ -211,9 +209,7 @@ export const messages = {
       summary: 'Erase the content of a message',
       description: 'The message, its time and its attempts stay. Deliveries that have not been sent are cancelled.',
       answers: { 204: null },
-      handle: async ({ message }, { store }) => {
-        await store.expungeMessages([message.key])
-      },
+      handle: ({ message }, { store }) => store.expungeMessages([message.key]),
     }),
   ],
 } satisfies Noun

@@ -113,7 +113,6 @@ const ScheduleRunOut = Type.Object({
   count: whole('Number of skipped runs, up to 100, or of failures.'),
 })
 
-/** A schedule as callers see it. */
 export const ScheduleOut = Type.Object({
   id: described(idOf('sch'), id),
   uid: uidOut,
@@ -165,7 +164,6 @@ export const SchedulePreviewOut = Type.Object({
   nextRuns: Type.Array(Instant, { description: 'The next ten runs; none for `@after`, which follows deliveries.' }),
 })
 
-/** The message that a run by hand published. */
 export const ScheduleRanOut = Type.Object({
   msgId: described(idOf('msg'), msgId),
 })
@@ -202,10 +200,7 @@ export function newProblems(input: ScheduleFields, payload: Uint8Array | undefin
 }
 
 /** The body that a request sets, and its content type; nothing when it sets none. */
-function bodyOf(
-  { bodyBase64, contentType }: SchedulePatchFields,
-  payload: Uint8Array | undefined,
-): { readonly body: Uint8Array | undefined; readonly contentType: string | undefined } {
+function bodyOf({ bodyBase64, contentType }: SchedulePatchFields, payload: Uint8Array | undefined) {
   if (bodyBase64 !== undefined) {
     return { body: Buffer.from(bodyBase64, 'base64'), contentType: contentType ?? 'application/octet-stream' }
   }
@@ -241,7 +236,6 @@ export function toScheduleReplacement(input: ScheduleFields, payload: Uint8Array
   }
 }
 
-/** The fields that a request sets. */
 export function toScheduleChange(input: SchedulePatchFields, payload: Uint8Array | undefined): Partial<NewSchedule> {
   const { uid, cron, timezone, eventType, headers, missed, missedLimit, paused, metadata } = input
   const [channels, tags] = [input.channels, input.tags].map((names) => names && distinct(names))

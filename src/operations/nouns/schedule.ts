@@ -1,11 +1,11 @@
 import { noSuch } from '../../domain/app-error.ts'
-import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { runNow } from '../../intake/publisher.ts'
+import type { PageRequest } from '../../store/store.ts'
 import { admin, read } from '../access.ts'
 import { iso, listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
-import { paginate, writePage } from '../page.ts'
+import { byId, itemBytes, listRows, writePage } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
@@ -69,10 +69,8 @@ export const schedules = {
             keep: async (rows) => rows.map((row) => ({ row })),
             keepsAll: true,
             rowsAtOnce: 4,
-            bytesOf: ({ row }) => row.bytes,
-            positionOf: ({ id }) => decodeKey('sch', id) as number,
-            write: ({ id }) => id,
-            parse: (text) => decodeKey('sch', text),
+            bytesOf: ({ row }) => itemBytes + row.bytes,
+            ...byId('sch'),
           },
           async (items) => {
             const listed = await Promise.all(items.map(({ row }) => store.findSchedule(app.key, row.id)))
@@ -88,17 +86,14 @@ export const schedules = {
       query: ScheduleListQuery,
       answers: { 200: listOf(ScheduleSummaryOut) },
       handle: async ({ query }, { store, clock }) => {
-        const owners = new Map<string, number>()
         const [now, count] = [clock.now(), query.next_runs ?? nextListed]
-        const toOut = (schedule: Schedule) => {
-          owners.set(schedule.id, schedule.app)
-          return toScheduleSummary(schedule, now, count)
-        }
-        const page = await paginate('sch', query, 'descending', (asked) => store.listSchedules(null, asked), toOut, 4)
-        const apps = await store.applicationRefs([...new Set(owners.values())])
-        const data = page.data.flatMap((schedule) => {
-          const app = apps.get(owners.get(schedule.id) ?? 0)
-          return app === undefined ? [] : [{ ...schedule, appId: app.id, appUid: app.uid }]
+        const list = (page: PageRequest) => store.listSchedules(null, page)
+        const toOut = (schedule: Schedule) => toScheduleSummary(schedule, now, count)
+        const page = await listRows(clock, query, { ...byId('sch'), list, toOut, rowsAtOnce: 4 })
+        const apps = await store.applicationRefs(page.data.map(({ row }) => row.app))
+        const data = page.data.flatMap(({ row, out }) => {
+          const app = apps.get(row.app)
+          return app === undefined ? [] : [{ ...out, appId: app.id, appUid: app.uid }]
         })
         return { ...page, data }
       },
@@ -178,9 +173,7 @@ export const schedules = {
       summary: 'Delete a schedule',
       description: 'Messages that it published stay.',
       answers: { 204: null },
-      handle: async ({ schedule: { app, key } }, { store }) => {
-        await store.deleteSchedule(app, key)
-      },
+      handle: ({ schedule: { app, key } }, { store }) => store.deleteSchedule(app, key),
     }),
     pauseRoute('pause', true, 'Pause a schedule'),
     pauseRoute(

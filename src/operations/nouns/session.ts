@@ -1,11 +1,12 @@
 import { Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { WebSession, WebSessionOwner } from '../../store/access.ts'
+import type { PageRequest } from '../../store/store.ts'
 import { admin, type Caller, makeLink, mayCall, ownAccess, signIn as signInNeed } from '../access.ts'
 import { fixedCaller, hashApiKey, linkLifetimeMs, makeSignInLink, makeToken } from '../auth.ts'
 import { forgeryToken, kindOf, refuseForeignOrigin, sessionCookie, sessionToken } from '../browser-session.ts'
 import { createdAt, flag, id, instant, iso, isoOrNull, listOf, nullable, text } from '../fields.ts'
-import { PageQuery, paginate } from '../page.ts'
+import { byId, PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
 import { AccessOut, toAccessOut } from './authentication.ts'
@@ -129,9 +130,9 @@ export const sessions = {
       answers: { 200: listOf(WebSessionOut) },
       handle: ({ query, request: { caller } }, parts) => {
         const owner = visibleTo(caller ?? fixedCaller, parts)
-        const read = (page: Parameters<typeof parts.store.listWebSessions>[0]) =>
-          parts.store.listWebSessions(page, owner)
-        return paginate('sess', query, 'descending', read, (each) => toWebSessionOut(each, caller?.session))
+        const list = (page: PageRequest) => parts.store.listWebSessions(page, owner)
+        const toOut = (session: WebSession) => toWebSessionOut(session, caller?.session)
+        return paginate(parts.clock, query, { ...byId('sess'), list, toOut })
       },
     }),
     route('DELETE /auth/session/:session', ownAccess, {

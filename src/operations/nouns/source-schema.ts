@@ -8,6 +8,7 @@ import type { Judgement } from '../../sources/arrival.ts'
 import type { Provider } from '../../sources/provider.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../../sources/providers.ts'
 import { completed, settingsProblems } from '../../sources/settings.ts'
+import type { PageRequest } from '../../store/store.ts'
 import { read } from '../access.ts'
 import {
   appId,
@@ -33,7 +34,7 @@ import {
   updatedAt,
   whole,
 } from '../fields.ts'
-import { type PageQuery, paginate } from '../page.ts'
+import { byId, type ListOut, type PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 
@@ -75,7 +76,6 @@ const ArrivalsOut = Type.Object(
   { description: 'Arrivals so far, up to a second ago.' },
 )
 
-/** A source as callers see it. */
 export const SourceOut = Type.Object({
   id: described(idOf('src'), 'Unique id, assigned by the server. It is the channel of the messages of the source.'),
   uid: uidOut,
@@ -109,7 +109,6 @@ export const SourceCreatedOut = Type.Object({
   secret: nullable(text('The secret that Sluice made, shown once; null when you gave one or none is needed.')),
 })
 
-/** A source among those of all applications. */
 export const SourceSummaryOut = Type.Object({
   ...SourceOut.properties,
   appId,
@@ -155,7 +154,6 @@ export const ArrivalSamplesOut = Type.Object({
   data: Type.Array(ArrivalSampleOut, { description: 'The newest first.' }),
 })
 
-/** How a caller sees a source. */
 interface SourceView {
   /** The URL of this server for senders. */
   readonly base: string
@@ -231,18 +229,12 @@ export function baseOf(
   return publicUrl?.replace(/\/$/, '') ?? `${protocol}://${host}`
 }
 
-/** A page of the sources of an application, or of all with null: its iterators, and the sources. */
-export async function pageOfSources({ store }: Parts, app: number | null, query: PageQuery) {
-  const sources: Source[] = []
-  const keep = (source: Source) => {
-    sources.push(source)
-    return { id: source.id }
-  }
-  const page = await paginate('src', query, 'descending', (asked) => store.listSources(app, asked), keep)
-  return { page, sources }
+/** A page of the sources of an application, or of all with null. */
+export function pageOfSources({ store, clock }: Parts, app: number | null, query: PageQuery): Promise<ListOut<Source>> {
+  const list = (page: PageRequest) => store.listSources(app, page)
+  return paginate(clock, query, { ...byId('src'), list, toOut: (source: Source) => source })
 }
 
-/** Sources as a caller sees them. */
 export async function showAll(
   parts: Parts,
   request: Incoming,
@@ -258,7 +250,6 @@ export async function showAll(
   return list.map((source) => toSourceOut(source, sums.get(source.key), view))
 }
 
-/** A source, and how a caller sees it. */
 export interface Listed {
   readonly source: Source
   readonly shown: Out<typeof SourceSummaryOut>
@@ -266,8 +257,8 @@ export interface Listed {
 
 /** A page of the sources of all applications. The number of its queries does not depend on its length. */
 export async function listAll(parts: Parts, request: Incoming, query: PageQuery) {
-  const { page, sources } = await pageOfSources(parts, null, query)
-  return { ...page, data: await showWithApps(parts, request, sources) }
+  const page = await pageOfSources(parts, null, query)
+  return { ...page, data: await showWithApps(parts, request, page.data) }
 }
 
 /** Sources with their applications, without those whose application was deleted meanwhile. */
@@ -280,7 +271,6 @@ export async function showWithApps(parts: Parts, request: Incoming, list: readon
   })
 }
 
-/** A source as a caller sees it. */
 export async function showSource(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof SourceOut>> {
   const [shown] = await showAll(parts, request, [source])
   return shown as Out<typeof SourceOut>

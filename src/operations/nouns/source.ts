@@ -84,8 +84,8 @@ export const sources = {
       query: PageQuery,
       answers: { 200: listOf(SourceOut) },
       handle: async ({ app, query, request }, parts) => {
-        const { page, sources } = await pageOfSources(parts, app.key, query)
-        return { ...page, data: await showAll(parts, request, sources) }
+        const page = await pageOfSources(parts, app.key, query)
+        return { ...page, data: await showAll(parts, request, page.data) }
       },
     }),
     route('POST /app/:app/source', admin, {
@@ -145,9 +145,7 @@ export const sources = {
       summary: 'Delete a source',
       description: 'Its URL answers 404 within a second. Messages that arrived at it stay.',
       answers: { 204: null },
-      handle: async ({ source: { app, key } }, { store }) => {
-        await store.deleteSource(app, key)
-      },
+      handle: ({ source: { app, key } }, { store }) => store.deleteSource(app, key),
     }),
     route(`POST ${one}/token/rotate`, admin, {
       id: 'v1.source.rotate-token',

@@ -68,7 +68,6 @@ function named<Names extends string>(description: string) {
   return Type.Unsafe<Names>(text(description))
 }
 
-/** One reason why deliveries wait. */
 const BlockerOut = Type.Object({
   reason: named<BlockerReason>('By name, such as `held`, `rate_limited` or `paused`'),
   detail: text('The same as a sentence.'),
@@ -127,7 +126,6 @@ export const EndpointWhyOut = Type.Object({
   asOf: Instant,
 })
 
-/** The waiting deliveries of many endpoints. */
 const allFields = {
   detail: text('How many deliveries wait, and why, in a sentence.'),
   blockers: Type.Array(BlockerOut, { description: 'Everything that blocks all endpoints.' }),
@@ -156,7 +154,6 @@ const AllWhyOut = Type.Object({
   ),
 })
 
-/** The status of a delivery, as callers see it. */
 function toWhyOut(
   message: Message,
   endpoint: Endpoint,
@@ -181,7 +178,6 @@ function toWhyOut(
   }
 }
 
-/** The blockers of an endpoint, as callers see them. */
 function toEndpointWhyOut(explained: ExplainedEndpoint): Out<typeof EndpointWhyOut> {
   const { endpoint, why, lane, total, isExact, oldestSince } = explained
   return {
@@ -231,7 +227,6 @@ async function explainAll(
   return { fields, worst }
 }
 
-/** Explanations of why deliveries wait: of one message, of an endpoint, of an application. */
 export const why = {
   schemas: { BlockerOut, WhyOut, EndpointWhyOut, ApplicationWhyOut, AllWhyOut },
   routes: [
