@@ -69,8 +69,8 @@ async function follow(
 
 async function endpointsOf({ client, options }: Session): Promise<{ app: string; endpoint: Item }[]> {
   const { app, endpoint } = options as { app?: string; endpoint?: string }
-  if (endpoint !== undefined) {
-    return [{ app: app as string, endpoint: await client.get(pathOf('app', app, 'endpoint', endpoint)) }]
+  if (endpoint !== undefined && app !== undefined) {
+    return [{ app, endpoint: await client.get(pathOf('app', app, 'endpoint', endpoint)) }]
   }
   const apps = app === undefined ? (await client.list('/app', {}, mostLanes + 1)).items.map(nameOf) : [app]
   const found: { app: string; endpoint: Item }[] = []
