@@ -2,6 +2,7 @@ import { Option } from 'commander'
 import type { Parts } from '../compose/parts.ts'
 import { apiRoot } from '../domain/api.ts'
 import { type Diagnosis, diagnose, onlyFinding, type Reading, type Trend, trendOf } from '../domain/doctor.ts'
+import { ConfigError } from '../runtime/config.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { SealError } from '../store/vault.ts'
@@ -249,12 +250,23 @@ export function addAlert(commands: RemoteCommands): void {
 
   group.add('check <file>', 'check an alerts file without a server', async (session, [file]) => {
     const { loadAlertFile } = await import('../runtime/alert-file.ts')
-    const { rules, receivers } = loadAlertFile(file)
+    const { rules, receivers } = orMistakes(() => loadAlertFile(file))
     const names = { rules: rules.map(({ name }) => name), receivers: receivers.map(({ name }) => name) }
     session.show(names, () =>
       [`Rules: ${names.rules.join(', ') || 'none'}.`, `Receivers: ${names.receivers.join(', ') || 'none'}.`].join('\n'),
     )
   })
+}
+
+/** Runs a check, and names the mistakes of the file alone: the settings of a server have no part in it. */
+function orMistakes<T>(check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const lines = error.problems.map((problem) => `  - ${problem}`)
+    throw new CommandError(['The alerts file is wrong:', ...lines].join('\n'), exitCode.misused, { cause: error })
+  }
 }
 
 function alertColumns(now: number): readonly Column<Item>[] {

@@ -282,7 +282,7 @@ export function cannotListen(address: Address): (error: unknown) => never {
 }
 
 const listenTroubles: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process uses this port',
+  EADDRINUSE: 'another process uses this port. Stop it, or choose another port',
   EADDRNOTAVAIL: 'this machine has no such address',
   EACCES: 'this user may not use this port',
   ENOTFOUND: 'unknown host',

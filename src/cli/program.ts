@@ -41,7 +41,9 @@ export async function runProgram(given: World, args: readonly string[]): Promise
     const { code: exit, message } = explain(error)
     if (message === undefined) return exit
     const { status, code: problem } = error as Partial<ApiProblem>
-    world.terminal.printError(asJson ? toJson({ error: message, exitCode: exit, status, code: problem }) : message)
+    const usage = error instanceof CommanderError ? `\n${usageOf(program, args)}` : ''
+    const text = asJson ? toJson({ error: message, exitCode: exit, status, code: problem }) : `${message}${usage}`
+    world.terminal.printError(text)
     return exit
   }
 }
@@ -51,7 +53,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   const program = new Commander('sluice')
     .description('Webhook delivery that loses nothing and floods nobody.')
     .version(world.version)
-    .configureHelp({ subcommandTerm: termOf })
+    .configureHelp({ subcommandTerm: termOf, minWidthToWrap: 24 })
     .exitOverride()
     .configureOutput({
       writeOut: (text) => world.terminal.print(text.trimEnd()),
@@ -108,6 +110,21 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
     })
   addCompletion(program, world, finish)
   return program.addHelpCommand(new Commander('help').argument('[command]').description('show help for a command'))
+}
+
+/** Usage of the command that the arguments name, and how to see its options. */
+function usageOf(program: Commander, args: readonly string[]): string {
+  let command = program
+  for (const arg of args) {
+    const named = command.commands.find((each) => each.name() === arg || each.aliases().includes(arg))
+    if (named === undefined) break
+    command = named
+  }
+  if (command === program) return 'Run `sluice --help` to see every command.'
+  const names = [command.name()]
+  for (let parent = command.parent; parent !== null; parent = parent.parent) names.unshift(parent.name())
+  const path = names.join(' ')
+  return `Usage: ${path} ${command.usage()}\nRun \`${path} --help\` to see every option.`
 }
 
 /** The name of a command in help. Operands are left out at the top level, so that the list fits 80 columns. */

@@ -17,7 +17,7 @@ const searched = 10_000
 export function addSource(commands: RemoteCommands): void {
   const source = commands.group(
     'source',
-    'webhooks of other services in: providers, create, list, show, update, rotate, samples, delete',
+    'incoming webhooks of other services: providers, create, list, show, update, rotate, samples, delete',
   )
 
   source.add('providers', 'list the services that Sluice can verify', async (session) => {
@@ -44,7 +44,7 @@ export function addSource(commands: RemoteCommands): void {
         if (app === undefined) throw new CommandError('Name the application: --app APP.', exitCode.misused)
         if (!isProviderName(name)) {
           const meant = nearest(name, providerNames)
-          const hint = meant === undefined ? `Providers: ${providerNames.join(', ')}.` : `Did you mean ${meant}?`
+          const hint = `${meant === undefined ? '' : `Did you mean ${meant}?\n`}Providers: ${providerNames.join(', ')}.`
           const message = `There is no provider ${JSON.stringify(name)}. ${hint}`
           throw new CommandError(message, exitCode.misused)
         }

@@ -26,13 +26,19 @@ export function addTail(commands: RemoteCommands): void {
       const stopRequested = session.terminal.stopRequested().then(() => true)
       const { every, failed } = session.options as { every: number; failed?: boolean }
       const query = { status: failed ? failedStatus : undefined }
+      if (session.options.endpoint !== undefined && session.options.app === undefined) {
+        throw new CommandError('--endpoint needs --app.', exitCode.misused)
+      }
       const followed = new Map<string, Followed>()
       if (!session.json) session.terminal.print(session.terminal.style('dim', 'Following attempts. Stop with Ctrl-C.'))
       for (let round = 0; ; round++) {
         if (round % lookAgainRounds === 0) await follow(session, followed, query, round === 0)
+        const found: { lane: Followed; attempt: Item }[] = []
         for (const lane of followed.values()) {
-          for (const attempt of await newerThan(session.client, lane, query)) print(session, lane, attempt)
+          for (const attempt of await newerThan(session.client, lane, query)) found.push({ lane, attempt })
         }
+        found.sort((a, b) => text(a.attempt.timestamp).localeCompare(text(b.attempt.timestamp)))
+        for (const { lane, attempt } of found) print(session, lane, attempt)
         if (await Promise.race([stopRequested, pause(session.world.clock, every)])) return undefined
       }
     })
@@ -63,8 +69,7 @@ async function follow(
 
 async function endpointsOf({ client, options }: Session): Promise<{ app: string; endpoint: Item }[]> {
   const { app, endpoint } = options as { app?: string; endpoint?: string }
-  if (endpoint !== undefined) {
-    if (app === undefined) throw new CommandError('--endpoint needs --app.', exitCode.misused)
+  if (endpoint !== undefined && app !== undefined) {
     return [{ app, endpoint: await client.get(pathOf('app', app, 'endpoint', endpoint)) }]
   }
   const apps = app === undefined ? (await client.list('/app', {}, mostLanes + 1)).items.map(nameOf) : [app]
@@ -106,7 +111,9 @@ function print({ terminal, json }: Session, { app, name }: Followed, attempt: It
   const where = shorten(`${app}/${name}`, 20).padEnd(20)
   const id = shorten(text(attempt.msgId), idWidth)
   const tookMs = `${text(attempt.responseDurationMs)} ms`.padStart(8)
-  const result = shorten(outcome(attempt), Math.max(9, room - idWidth - 74))
+  // The column before it has the status already.
+  const answered = text(attempt.error) === `The receiver answered ${statusCode(attempt)}.`
+  const result = shorten(outcome(answered ? { ...attempt, error: null } : attempt), Math.max(9, room - idWidth - 75))
   const coloured = terminal.style(statusColour(attempt), result)
   terminal.print(`${time}  ${where}  ${type}  ${id}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${coloured}`)
 }

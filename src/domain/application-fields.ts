@@ -60,7 +60,8 @@ export const applicationFields = {
   region: {
     kind: name(128),
     flag: '--region <NAME>',
-    description: 'Region whose workers deliver to its endpoints without their own region; `default` by default.',
+    description:
+      'Region whose workers deliver to its endpoints, unless an endpoint names its own; by default, the region `default`.',
   },
   eraseDelivered: {
     kind: boolean,

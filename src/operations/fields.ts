@@ -12,7 +12,7 @@ export const innerPointerPattern = '^(/([^~/]|~[01])*)+$'
 
 /** Sentences for patterns that are hard to read. */
 export const patternMeanings: ReadonlyMap<string, string> = new Map([
-  [namePattern, 'must be letters, digits, -, _ and . alone'],
+  [namePattern, 'may contain only letters, digits, -, _ and .'],
   [instantPattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
   [pointerPattern, 'must be a JSON pointer such as /user/id'],
   [innerPointerPattern, 'must be a JSON pointer such as /user/id'],

@@ -133,7 +133,8 @@ function readSettingsFile(sources: Sources, problems: string[]): SettingsFile {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
     if (code === undefined) throw error
-    if (code !== 'ENOENT' || asked !== undefined) problems.push(`file ${name}: cannot be read (${code})`)
+    if (code !== 'ENOENT' || asked !== undefined)
+      problems.push(`file ${name}: ${code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`}`)
     return { name, values }
   }
   let parsed: unknown

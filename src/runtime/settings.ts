@@ -68,7 +68,7 @@ export const settings = {
   portalFrameAncestors: setting(
     origins,
     [],
-    'origins whose pages may show the portal in a frame, such as https://app.example.com; default: none',
+    'origins whose pages may show the portal in a frame, such as https://app.example.com',
     'api',
   ),
   allowNetworks: setting(

@@ -85,13 +85,13 @@ describe('dead letters', { skip }, () => {
     await page.sees('video.trending')
     const before = received.length
     await page.evaluate("document.querySelector('.tbody input[type=checkbox]').click()")
-    await page.press('Send 1 again')
+    await page.press('Replay 1')
     await page.sees('1 dead letter sent again.')
     await eventually('it was tried again, and died again', async () => {
       return received.length > before && (await ask('GET', '/dead')).data.length === 1
     })
     await page.goto(`${await page.evaluate('location.origin')}/dead`)
-    await page.press('Send all again…')
+    await page.press('Replay all…')
     await page.fill('perSecond', '50')
     await page.press('Send again', 'dialog')
     await page.sees('Dead replay')

@@ -63,7 +63,10 @@ describe('listen alone', () => {
     const { port } = other.address() as AddressInfo
     const taken = begin(`listen --port ${port}`)
     assert.equal(await taken.ended, 1)
-    assert.equal(taken.err, `Cannot listen on 127.0.0.1:${port}: another process uses this port.\n`)
+    assert.equal(
+      taken.err,
+      `Cannot listen on 127.0.0.1:${port}: another process uses this port. Stop it, or choose another port.\n`,
+    )
     const wrong = begin('listen --port 0 --secret sesame')
     assert.equal(await wrong.ended, 2)
     assert.match(

@@ -151,7 +151,10 @@ describe('serve', () => {
     const { port } = taken.address() as AddressInfo
     const server = run(`serve --listen 127.0.0.1:${port}`)
     assert.equal(await server.ended, 1)
-    assert.equal(server.err, `Cannot listen on 127.0.0.1:${port}: another process uses this port.\n`)
+    assert.equal(
+      server.err,
+      `Cannot listen on 127.0.0.1:${port}: another process uses this port. Stop it, or choose another port.\n`,
+    )
   })
 
   test('a start that fails leaves no directory, no key and no database', async () => {

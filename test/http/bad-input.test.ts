@@ -123,7 +123,7 @@ describe('a body in another form', () => {
 })
 
 describe('a field that is wrong', () => {
-  const name = 'must be letters, digits, -, _ and . alone'
+  const name = 'may contain only letters, digits, -, _ and .'
   const cases: [string, string, unknown, (string | number)[], string][] = [
     ['POST', '/app', {}, ['name'], 'is required'],
     ['POST', '/app', [], [], 'must be object'],

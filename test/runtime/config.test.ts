@@ -89,7 +89,7 @@ describe('settings', () => {
     const name = file('sluice.json', { inFlight: 4 })
     assert.equal(load().config.inFlight, 4)
     rmSync(join(directory, name))
-    assert.deepEqual(problemsOf({ file: 'absent.json' }), ['file absent.json: cannot be read (ENOENT)'])
+    assert.deepEqual(problemsOf({ file: 'absent.json' }), ['file absent.json: does not exist'])
     assert.match(problemsOf({ file: file('broken.json', '{') })[0] as string, /^file broken.json: is not valid JSON/)
     assert.deepEqual(problemsOf({ file: file('list.json', []) }), ['file list.json: must be a JSON object of settings'])
   })

@@ -176,7 +176,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "minLength": 1,
         "maxLength": 128,
         "pattern": "^[a-zA-Z0-9\\-_.]+$",
-        "description": "Region whose workers deliver to its endpoints without their own region; `default` by default."
+        "description": "Region whose workers deliver to its endpoints, unless an endpoint names its own; by default, the region `default`."
       },
       "eraseDelivered": {
         "type": [

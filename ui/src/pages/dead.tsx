@@ -99,12 +99,12 @@ export function DeadPage() {
         <>
           {maySendAgain() && selected.size > 0 && (
             <Button icon="refresh" onPress={resendSelected}>
-              Send {selected.size} again
+              Replay {selected.size}
             </Button>
           )}
           {maySendAgain() && list.rows.length > 0 && (
             <Button icon="refresh" kind="primary" onPress={() => setShown('replay')}>
-              {isFiltered ? 'Send these again…' : 'Send all again…'}
+              {isFiltered ? 'Replay these…' : 'Replay all…'}
             </Button>
           )}
           <Menu
@@ -231,7 +231,7 @@ const columns: Column<DeadLetterOut>[] = [
 /** Sends all dead letters of a filter again, at a pace. */
 function ReplayDead({ app, filter, onClose }: { app: string; filter: Filter; onClose(): void }) {
   return (
-    <Dialog title="Send dead letters again" onClose={onClose}>
+    <Dialog title="Replay dead letters" onClose={onClose}>
       <form
         onSubmit={async (event) => {
           event.preventDefault()

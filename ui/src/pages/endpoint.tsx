@@ -105,7 +105,7 @@ export function EndpointPage({ params }: { params: Params }) {
           <p class="when">
             {why.data?.emptyAt != null && (
               <>
-                At the recent pace the queue is empty <Ago at={why.data.emptyAt} />.
+                At the recent rate, the queue drains <Ago at={why.data.emptyAt} />.
               </>
             )}
           </p>
@@ -228,5 +228,5 @@ const attemptColumns: Column<MessageAttemptOut>[] = [
     narrow: 'hide',
     cell: ({ responseDurationMs }) => span(responseDurationMs),
   },
-  { name: 'When', width: '80px', align: 'end', narrow: 'hide', cell: ({ timestamp }) => <Ago at={timestamp} /> },
+  { name: 'When', width: '80px', align: 'end', cell: ({ timestamp }) => <Ago at={timestamp} /> },
 ]

@@ -14,7 +14,7 @@ export function SettingsPage() {
       `${name} ${help} ${variable}`.toLowerCase().includes(wanted) && (which === 'all' || origin !== 'default'),
   )
   return (
-    <Page title="Settings" note={<span class="soft">of the process that answers; a restart changes them</span>}>
+    <Page title="Settings" note={<span class="soft">of this server process; changes need a restart</span>}>
       <div class="toolbar">
         <SearchField value={search} label="Search" onChange={setSearch} />
         <Segmented<'all' | 'set'>
@@ -22,7 +22,7 @@ export function SettingsPage() {
           value={which}
           choices={[
             ['all', 'All'],
-            ['set', 'Not by default'],
+            ['set', 'Changed'],
           ]}
           onChange={setWhich}
         />

@@ -103,13 +103,14 @@ function Side({ at }: { at: string }) {
           <Icon name={theme.value === 'dark' ? 'sun' : 'moon'} />
           {theme.value === 'dark' ? 'Light' : 'Dark'}
         </button>
-        <a class="who" href="/docs" target="_blank" rel="noreferrer">
+        <a href="/docs" target="_blank" rel="noreferrer">
+          <Icon name="audit" />
           API reference
         </a>
         {here.state === 'in' && (
           <button type="button" class="plain" onClick={() => void signOut()}>
             <Icon name="out" />
-            <span class="cut">Sign out{here.name === null ? '' : ` ${here.name}`}</span>
+            <span class="cut">Sign out{here.name === null ? '' : ` (${here.name})`}</span>
           </button>
         )}
       </div>
