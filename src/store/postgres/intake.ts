@@ -41,9 +41,6 @@ interface Accepted {
   readonly isWide: boolean
 }
 
-/** Runs the work that stores these publications in the transaction that they belong to. */
-type Within = (publications: readonly Publication[], work: (run: Run) => Promise<Stored>) => Promise<Stored>
-
 /** Stores messages, if need be along with other changes. */
 interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiting'> {
   /** `along` is run in the transaction that stored these messages; an error that it rejects with undoes them. */
@@ -99,7 +96,7 @@ export function intake(database: Database): IntakeAlong {
   }
 
   /** Twins of one group take turns, so that the second finds the message of the first. */
-  async function store(within: Within, next: () => number, publications: readonly Publication[]): Promise<Stored> {
+  async function store(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const answers: Published[] = []
     const accepted: Accepted[] = []
     const freshOnes: StoredMessage[] = []
@@ -108,7 +105,7 @@ export function intake(database: Database): IntakeAlong {
     for (let left = [...publications.entries()]; left.length > 0; ) {
       const [turn, later] = withoutTwins(left)
       const together = turn.map(([, publication]) => publication)
-      const stored = await within(together, (run) => storeApart(run, next, together))
+      const stored = await storeApart(run, next, together)
       for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
       accepted.push(...stored.accepted)
       freshOnes.push(...stored.freshOnes)
@@ -118,12 +115,6 @@ export function intake(database: Database): IntakeAlong {
     }
     return { answers, accepted, freshOnes, opened, now }
   }
-
-  /** Plain publications are one statement; others need a transaction around its statements. */
-  const byItself: Within = (publications, work) =>
-    publications.every((each) => isPlain(each) && !endsEarly(each) && !namesSubjects(each))
-      ? work(durable.run)
-      : durable.transaction(work)
 
   /** Repeats the work when another process overtook it. */
   async function persisting<T>(work: (next: () => number) => Promise<T>): Promise<T> {
@@ -140,7 +131,11 @@ export function intake(database: Database): IntakeAlong {
     async publish(publications) {
       if (publications.length === 0) return []
       const begunAt = context.clock.steady()
-      const stored = await persisting((next) => store(byItself, next, publications))
+      // One transaction in any case: a group that is stored once more, or refused, must have left no trace.
+      const stored = await persisting((next) => {
+        if (isOneStatement(publications)) return store(durable.run, next, publications)
+        return durable.transaction((run) => store(run, next, publications))
+      })
       signal(database, stored, begunAt)
       return stored.answers
     },
@@ -152,7 +147,7 @@ export function intake(database: Database): IntakeAlong {
           durable.transaction(async (run) => {
             const [found] = once ? await findTaken(run, [once.hash]) : []
             if (found) throw new Refused(repeatedTogether(found, once as Once))
-            const stored = await store((_, work) => work(run), next, publications)
+            const stored = await store(run, next, publications)
             const messages = allAccepted(stored.answers)
             if (once) await takeTogether(run, once, messages)
             await along?.(run, messages)
@@ -169,6 +164,12 @@ export function intake(database: Database): IntakeAlong {
 
     expand: fanOut(database),
   }
+}
+
+/** Whether one statement stores these publications: they are plain, and no two share a hash. */
+function isOneStatement(publications: readonly Publication[]): boolean {
+  if (!publications.every((each) => isPlain(each) && !endsEarly(each) && !namesSubjects(each))) return false
+  return withoutTwins([...publications.entries()])[1].length === 0
 }
 
 /** Signals rows just committed to this process's watcher, and has unowned lanes woken. Storing them began at `begunAt`. */
