@@ -13,9 +13,9 @@ import {
   Refused,
   repeatedTogether,
 } from '../publishing.ts'
-import type { StoredMessage } from '../store.ts'
+import { type StoredMessage, StoreTrouble } from '../store.ts'
 import type { Database } from './database.ts'
-import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
+import { findTaken, freeLeft, type LeftHash, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
 import { acceptedPlans, fanOut, nothingCoalesced, type PlannedDelivery, queuePlans } from './planned.ts'
 import { overtaken, type PublishAnswer, publishing } from './publish-statement.ts'
 import { booleans, integers, postgresStatement, type Run, texts } from './sessions.ts'
@@ -32,6 +32,8 @@ interface Stored {
   readonly freshOnes: readonly StoredMessage[]
   /** Deliveries that wait for the end of a window they opened. */
   readonly opened: readonly PlannedDelivery[]
+  /** Hashes of removed messages that publications met; those are answered as stale, and are tried again. */
+  readonly left: readonly LeftHash[]
   readonly now: number
 }
 
@@ -75,7 +77,8 @@ export function intake(database: Database): IntakeAlong {
       const { key } = identities[i] as Identity
       return current.has(key) && !keptKeys.has(key)
     })
-    const reasons = await reasonsOf(run, refused)
+    const left: LeftHash[] = []
+    const reasons = await reasonsOf(run, refused, left)
     const answers = publications.map((publication, i): Published => {
       const identity = identities[i] as Identity
       const mergedAt = merged.get(identity.key)
@@ -92,7 +95,7 @@ export function intake(database: Database): IntakeAlong {
       accepted.push({ publication, isWide })
       if (!isWide && isFresh(publication)) freshOnes.push({ publication, identity, dueAt: answer.now })
     }
-    return { answers, accepted, freshOnes, opened, now: answer.now }
+    return { answers, accepted, freshOnes, opened, left, now: answer.now }
   }
 
   /** Twins of one group take turns, so that the second finds the message of the first. */
@@ -101,19 +104,21 @@ export function intake(database: Database): IntakeAlong {
     const accepted: Accepted[] = []
     const freshOnes: StoredMessage[] = []
     const opened: PlannedDelivery[] = []
+    const left: LeftHash[] = []
     let now = 0
-    for (let left = [...publications.entries()]; left.length > 0; ) {
-      const [turn, later] = withoutTwins(left)
+    for (let waiting = [...publications.entries()]; waiting.length > 0; ) {
+      const [turn, later] = withoutTwins(waiting)
       const together = turn.map(([, publication]) => publication)
       const stored = await storeApart(run, next, together)
       for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
       accepted.push(...stored.accepted)
       freshOnes.push(...stored.freshOnes)
       opened.push(...stored.opened)
+      left.push(...stored.left)
       now = stored.now
-      left = later
+      waiting = later
     }
-    return { answers, accepted, freshOnes, opened, now }
+    return { answers, accepted, freshOnes, opened, left, now }
   }
 
   /** Repeats the work when another process overtook it. */
@@ -127,6 +132,15 @@ export function intake(database: Database): IntakeAlong {
     }
   }
 
+  /** After the transaction, which may have been undone. The publications that are tried again do it if it fails. */
+  async function free(left: readonly LeftHash[]): Promise<void> {
+    try {
+      await freeLeft(durable.run, left)
+    } catch (error) {
+      if (!(error instanceof StoreTrouble)) throw error
+    }
+  }
+
   return {
     async publish(publications) {
       if (publications.length === 0) return []
@@ -137,17 +151,20 @@ export function intake(database: Database): IntakeAlong {
         return durable.transaction((run) => store(run, next, publications))
       })
       signal(database, stored, begunAt)
+      await free(stored.left)
       return stored.answers
     },
 
     async publishTogether(publications, once, along) {
       const begunAt = context.clock.steady()
+      let left: readonly LeftHash[] = []
       try {
         const { result, stored } = await persisting((next) =>
           durable.transaction(async (run) => {
             const [found] = once ? await findTaken(run, [once.hash]) : []
             if (found) throw new Refused(repeatedTogether(found, once as Once))
             const stored = await store(run, next, publications)
+            left = stored.left
             const messages = allAccepted(stored.answers)
             if (once) await takeTogether(run, once, messages)
             await along?.(run, messages)
@@ -157,8 +174,9 @@ export function intake(database: Database): IntakeAlong {
         signal(database, stored, begunAt)
         return result
       } catch (error) {
-        if (error instanceof Refused) return error.answer
-        throw error
+        if (!(error instanceof Refused)) throw error
+        await free(left)
+        return error.answer
       }
     },
 

@@ -14,6 +14,7 @@ const dayMs = 24 * 60 * 60 * 1000
 
 const selectTaken = `
   select fingerprint, message, status, answer from idempotency where day = ? and hash = ? and expires_at > ?`
+const deleteTaken = 'delete from idempotency where day between ? and ? and hash = ?'
 const insertTaken = `
   insert or replace into idempotency (day, hash, fingerprint, expires_at, message, status, answer)
   values (?, ?, ?, ?, ?, ?, ?)`
@@ -35,11 +36,13 @@ interface Taken {
 interface TakenOnce {
   find(once: Once, now: EpochMs): Taken | undefined
   take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs, status?: number): void
+  free(once: Once, now: EpochMs): void
 }
 
 export function takenOnce(connection: Connection): TakenOnce {
   const byHash = connection.prepare<Taken>(selectTaken)
   const insert = connection.prepare(insertTaken)
+  const remove = connection.prepare(deleteTaken)
   return {
     // A hash that was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
     find({ hash, ttlMs }, now) {
@@ -53,6 +56,7 @@ export function takenOnce(connection: Connection): TakenOnce {
       const expiresAt = now + Math.ceil(ttlMs)
       insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, message, status ?? null, answer)
     },
+    free: ({ hash, ttlMs }, now) => void remove.run(dayOf(now), dayOf(now + ttlMs), hash),
   }
 }
 
@@ -127,7 +131,11 @@ export function repeats(
       if (found.fingerprint !== each.fingerprint || found.message === null) return { state: 'mismatch' }
       const key = found.message
       const row = idOf.get(key)
-      if (row === undefined) continue
+      if (row === undefined) {
+        // The message was removed: left here, its hash would hide that of the message to come.
+        taken.free(each, now)
+        continue
+      }
       // A later repeat of this request gets the same answer, also when the hash that was found here has expired.
       for (const earlier of once.slice(0, i)) taken.take(earlier, key, null, now)
       return { state: 'repeated', key, id: row.id }
