@@ -124,11 +124,12 @@ function dedupeOnce(
   windowMs: number,
   named: number | undefined,
 ): Once {
-  const { dedupeKey, eventType, channels, contentType } = envelope
-  const to = named === undefined ? [] : [String(named)]
+  const { dedupeKey, eventType, channels, contentType, headers } = envelope
+  // Absent parts add nothing, so that their hashes stay those of earlier versions.
+  const rest = [...(named === undefined ? [] : [String(named)]), ...(headers == null ? [] : [JSON.stringify(headers)])]
   const of =
     dedupeKey == null
-      ? digest('content', eventType, JSON.stringify(channels), contentType, digest(body), ...to)
+      ? digest('content', eventType, JSON.stringify(channels), contentType, digest(body), ...rest)
       : digest('key', dedupeKey)
   return { hash: digest('dedupe', String(app), of), fingerprint: '', ttlMs: windowMs }
 }

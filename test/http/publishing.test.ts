@@ -247,11 +247,12 @@ describe('within an application’s dedupe window', () => {
     const first = await publish(api, {})
     const again = await publish(api, {}, { 'idempotency-key': 'other request' })
     assert.deepEqual([again.status, again.json.id], [202, first.json.id])
-    const others = [{ payload: { n: 2 } }, { eventType: 'b' }, { channels: ['x'] }, { dedupeKey: 'k' }]
+    const headed = [{ headers: { 'x-shop': 'berlin' } }, { headers: { 'x-shop': 'paris' } }]
+    const others = [{ payload: { n: 2 } }, { eventType: 'b' }, { channels: ['x'] }, { dedupeKey: 'k' }, ...headed]
     const ids = new Set([first.json.id])
-    for (const other of others) ids.add((await publish(api, other)).json.id)
-    assert.equal(ids.size, 5)
-    assert.deepEqual(await count(api), { pending: 5, dead: 0, messages: 5, attempts: 0 })
+    for (const other of [...others, ...headed]) ids.add((await publish(api, other)).json.id)
+    assert.equal(ids.size, 7)
+    assert.deepEqual(await count(api), { pending: 7, dead: 0, messages: 7, attempts: 0 })
   })
 
   test('a given key decides instead of the content', async () => {

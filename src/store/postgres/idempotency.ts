@@ -134,8 +134,34 @@ export function withoutTwins(
   return [turn, later]
 }
 
-/** Why publications at the right version were not stored. Publications that are missing in the answer are tried again. */
-export async function reasonsOf(run: Run, refused: readonly Publication[]): Promise<Map<Publication, Published>> {
+/** A hash that is taken by a message which was removed. */
+export interface LeftHash {
+  readonly hash: string
+  readonly message: number
+}
+
+const deleteLeft = postgresStatement('free-left-hashes')`
+  delete from idempotency where ctid = any (array (
+    select i.ctid from unnest($1::text[], $2::bigint[]) as l (hash, message)
+     cross join lateral (
+             select ctid from idempotency where hash = l.hash and message = l.message limit 1
+           ) as i))`
+
+/** Frees hashes of removed messages, so that the publications that met them can be stored. */
+export async function freeLeft(run: Run, left: readonly LeftHash[]): Promise<void> {
+  if (left.length === 0) return
+  await run(deleteLeft, [texts(left.map(({ hash }) => hash)), integers(left.map(({ message }) => message))])
+}
+
+/**
+ * Why publications at the right version were not stored. Publications that are missing in the answer are tried again; those
+ * that met a hash of a removed message, which is added to `left`, once it is free.
+ */
+export async function reasonsOf(
+  run: Run,
+  refused: readonly Publication[],
+  left: LeftHash[],
+): Promise<Map<Publication, Published>> {
   const reasons = new Map<Publication, Published>()
   if (refused.length === 0) return reasons
   const asked = refused.flatMap((publication) => (publication.once ?? []).map((once) => ({ publication, once })))
@@ -153,7 +179,7 @@ export async function reasonsOf(run: Run, refused: readonly Publication[]): Prom
       const before = (publication.once ?? []).slice(0, publication.once?.indexOf(once))
       const repeats = before.map((each) => ({ once: each, message }))
       if (repeats.length > 0) await take(run, repeats)
-    }
+    } else left.push({ hash: once.hash, message })
   }
   const unexplained = refused.filter((publication) => publication.eventId !== null && !reasons.has(publication))
   if (unexplained.length === 0) return reasons

@@ -13,9 +13,9 @@ import {
   Refused,
   repeatedTogether,
 } from '../publishing.ts'
-import type { StoredMessage } from '../store.ts'
+import { type StoredMessage, StoreTrouble } from '../store.ts'
 import type { Database } from './database.ts'
-import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
+import { findTaken, freeLeft, type LeftHash, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
 import { acceptedPlans, fanOut, nothingCoalesced, type PlannedDelivery, queuePlans } from './planned.ts'
 import { overtaken, type PublishAnswer, publishing } from './publish-statement.ts'
 import { booleans, integers, postgresStatement, type Run, texts } from './sessions.ts'
@@ -32,6 +32,8 @@ interface Stored {
   readonly freshOnes: readonly StoredMessage[]
   /** Deliveries that wait for the end of a window they opened. */
   readonly opened: readonly PlannedDelivery[]
+  /** Hashes of removed messages that publications met; those are answered as stale, and are tried again. */
+  readonly left: readonly LeftHash[]
   readonly now: number
 }
 
@@ -40,9 +42,6 @@ interface Accepted {
   readonly publication: Publication
   readonly isWide: boolean
 }
-
-/** Runs the work that stores these publications in the transaction that they belong to. */
-type Within = (publications: readonly Publication[], work: (run: Run) => Promise<Stored>) => Promise<Stored>
 
 /** Stores messages, if need be along with other changes. */
 interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiting'> {
@@ -78,7 +77,8 @@ export function intake(database: Database): IntakeAlong {
       const { key } = identities[i] as Identity
       return current.has(key) && !keptKeys.has(key)
     })
-    const reasons = await reasonsOf(run, refused)
+    const left: LeftHash[] = []
+    const reasons = await reasonsOf(run, refused, left)
     const answers = publications.map((publication, i): Published => {
       const identity = identities[i] as Identity
       const mergedAt = merged.get(identity.key)
@@ -95,35 +95,31 @@ export function intake(database: Database): IntakeAlong {
       accepted.push({ publication, isWide })
       if (!isWide && isFresh(publication)) freshOnes.push({ publication, identity, dueAt: answer.now })
     }
-    return { answers, accepted, freshOnes, opened, now: answer.now }
+    return { answers, accepted, freshOnes, opened, left, now: answer.now }
   }
 
   /** Twins of one group take turns, so that the second finds the message of the first. */
-  async function store(within: Within, next: () => number, publications: readonly Publication[]): Promise<Stored> {
+  async function store(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const answers: Published[] = []
     const accepted: Accepted[] = []
     const freshOnes: StoredMessage[] = []
     const opened: PlannedDelivery[] = []
+    const left: LeftHash[] = []
     let now = 0
-    for (let left = [...publications.entries()]; left.length > 0; ) {
-      const [turn, later] = withoutTwins(left)
+    for (let waiting = [...publications.entries()]; waiting.length > 0; ) {
+      const [turn, later] = withoutTwins(waiting)
       const together = turn.map(([, publication]) => publication)
-      const stored = await within(together, (run) => storeApart(run, next, together))
+      const stored = await storeApart(run, next, together)
       for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
       accepted.push(...stored.accepted)
       freshOnes.push(...stored.freshOnes)
       opened.push(...stored.opened)
+      left.push(...stored.left)
       now = stored.now
-      left = later
+      waiting = later
     }
-    return { answers, accepted, freshOnes, opened, now }
+    return { answers, accepted, freshOnes, opened, left, now }
   }
-
-  /** Plain publications are one statement; others need a transaction around its statements. */
-  const byItself: Within = (publications, work) =>
-    publications.every((each) => isPlain(each) && !endsEarly(each) && !namesSubjects(each))
-      ? work(durable.run)
-      : durable.transaction(work)
 
   /** Repeats the work when another process overtook it. */
   async function persisting<T>(work: (next: () => number) => Promise<T>): Promise<T> {
@@ -136,23 +132,39 @@ export function intake(database: Database): IntakeAlong {
     }
   }
 
+  /** After the transaction, which may have been undone. The publications that are tried again do it if it fails. */
+  async function free(left: readonly LeftHash[]): Promise<void> {
+    try {
+      await freeLeft(durable.run, left)
+    } catch (error) {
+      if (!(error instanceof StoreTrouble)) throw error
+    }
+  }
+
   return {
     async publish(publications) {
       if (publications.length === 0) return []
       const begunAt = context.clock.steady()
-      const stored = await persisting((next) => store(byItself, next, publications))
+      // One transaction in any case: a group that is stored once more, or refused, must have left no trace.
+      const stored = await persisting((next) => {
+        if (isOneStatement(publications)) return store(durable.run, next, publications)
+        return durable.transaction((run) => store(run, next, publications))
+      })
       signal(database, stored, begunAt)
+      await free(stored.left)
       return stored.answers
     },
 
     async publishTogether(publications, once, along) {
       const begunAt = context.clock.steady()
+      let left: readonly LeftHash[] = []
       try {
         const { result, stored } = await persisting((next) =>
           durable.transaction(async (run) => {
             const [found] = once ? await findTaken(run, [once.hash]) : []
             if (found) throw new Refused(repeatedTogether(found, once as Once))
-            const stored = await store((_, work) => work(run), next, publications)
+            const stored = await store(run, next, publications)
+            left = stored.left
             const messages = allAccepted(stored.answers)
             if (once) await takeTogether(run, once, messages)
             await along?.(run, messages)
@@ -162,13 +174,20 @@ export function intake(database: Database): IntakeAlong {
         signal(database, stored, begunAt)
         return result
       } catch (error) {
-        if (error instanceof Refused) return error.answer
-        throw error
+        if (!(error instanceof Refused)) throw error
+        await free(left)
+        return error.answer
       }
     },
 
     expand: fanOut(database),
   }
+}
+
+/** Whether one statement stores these publications: they are plain, and no two share a hash. */
+function isOneStatement(publications: readonly Publication[]): boolean {
+  if (!publications.every((each) => isPlain(each) && !endsEarly(each) && !namesSubjects(each))) return false
+  return withoutTwins([...publications.entries()])[1].length === 0
 }
 
 /** Signals rows just committed to this process's watcher, and has unowned lanes woken. Storing them began at `begunAt`. */

@@ -24,6 +24,7 @@ interface Taken {
 interface TakenOnce {
   find(once: Once, now: EpochMs): Taken | undefined
   take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs, status?: number): void
+  free(once: Once, now: EpochMs): void
 }
 
 export function takenOnce(connection: Connection): TakenOnce {
@@ -32,6 +33,7 @@ export function takenOnce(connection: Connection): TakenOnce {
   const insert = connection.prepare(`
     insert or replace into idempotency (day, hash, fingerprint, expires_at, message, status, answer)
     values (?, ?, ?, ?, ?, ?, ?)`)
+  const remove = connection.prepare('delete from idempotency where day between ? and ? and hash = ?')
   return {
     // A hash that was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
     find({ hash, ttlMs }, now) {
@@ -45,6 +47,7 @@ export function takenOnce(connection: Connection): TakenOnce {
       const expiresAt = now + Math.ceil(ttlMs)
       insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, message, status ?? null, answer)
     },
+    free: ({ hash, ttlMs }, now) => void remove.run(dayOf(now), dayOf(now + ttlMs), hash),
   }
 }
 
@@ -121,7 +124,11 @@ export function repeats(
       if (found.fingerprint !== each.fingerprint || found.message === null) return { state: 'mismatch' }
       const key = found.message
       const row = idOf.get(key)
-      if (row === undefined) continue
+      if (row === undefined) {
+        // The message was removed: left here, its hash would hide that of the message to come.
+        taken.free(each, now)
+        continue
+      }
       // A later repeat of this request gets the same answer, also when the hash that was found here has expired.
       for (const earlier of once.slice(0, i)) taken.take(earlier, key, null, now)
       return { state: 'repeated', key, id: row.id }

@@ -67,6 +67,33 @@ export function idempotency(open: Open): void {
     assert.equal((await world.store.counts()).messages, 2)
   })
 
+  test('a hash whose message was removed is free again, for one message', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const { key: app } = await world.application()
+    const publicationOf = (once: Once) => world.publication([], { app, once: [once] })
+    const other = { ...window, hash: 'of a batch' }
+    const removed = await store.publish([await publicationOf(window), await publicationOf(other)])
+    await store.removeMessages(
+      app,
+      removed.map((each) => (each.state === 'accepted' ? each.key : 0)),
+    )
+    /** A message that is answered as stale is published again. */
+    const persist = async <T extends { readonly state: string }>(publish: () => Promise<T | undefined>) => {
+      const answer = await publish()
+      return answer?.state === 'stale' ? publish() : answer
+    }
+    const publication = await publicationOf(window)
+    const one = async () => (await store.publish([publication]))[0]
+    const second = await persist(one)
+    assert(second?.state === 'accepted')
+    assert.deepEqual(await one(), { ...second, state: 'repeated' })
+    const together = [await publicationOf(other)]
+    const batch = await persist(() => store.publishTogether(together, null))
+    assert(batch?.state === 'accepted' && batch.messages[0]?.repeated === undefined)
+    assert.equal((await store.counts()).messages, 2)
+  })
+
   test('a key that expired can be used again, and the second use counts from then', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { Keys, ServerTime } from '../../../src/store/postgres/database.ts'
 import { openSessions, type PostgresStatement } from '../../../src/store/postgres/sessions.ts'
+import { StoreTrouble } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
-import { newDatabase, sharedServer } from '../postgres-harness.ts'
+import { World } from '../conformance/harness.ts'
+import { newDatabase, openNewPostgresHarness, sharedServer } from '../postgres-harness.ts'
 
 const insertEventless: PostgresStatement = {
   name: 'insert',
@@ -51,4 +53,54 @@ test('another unique value that is taken is not tried again', async (t) => {
   await keys.make(insert)
   await assert.rejects(keys.make(insert), { code: '23505', constraint: 'application_uid' })
   assert.equal(tries, 2)
+})
+
+/** A group whose last message takes its turn after the others: its twin, which is refused, shares a hash with it. */
+async function groupWithTwins(t: TestContext) {
+  const harness = await openNewPostgresHarness()
+  t.after(() => harness.close())
+  const world = new World(harness)
+  const endpoint = await world.endpoint(await world.application())
+  await world.publish([endpoint], { eventId: 'taken' })
+  const once = [{ hash: 'one window', fingerprint: '', ttlMs: 60_000 }]
+  const group = [
+    await world.publication([endpoint]),
+    await world.publication([endpoint], { once, eventId: 'taken' }),
+    await world.publication([endpoint], { once, eventType: 'video.second' }),
+  ]
+  /** Has the database fail with this state when it stores the last message: the first time, or each time. */
+  const failWith = async (state: string, when: 'once' | 'always') => {
+    const server = await sharedServer()
+    const condition = when === 'once' ? "and nextval('failures') = 1" : ''
+    await server.query(
+      `create sequence failures;
+       create function fail() returns trigger language plpgsql as $$
+       begin
+         if new.event_type = 'video.second' ${condition} then raise exception using errcode = '${state}'; end if;
+         return new;
+       end $$;
+       create trigger fail before insert on message for each row execute function fail()`,
+      harness.url,
+    )
+  }
+  return { world, group, failWith }
+}
+
+test('a group that is stored once more, because another process overtook one of its twins, is stored once', async (t) => {
+  const { world, group, failWith } = await groupWithTwins(t)
+  await failWith('22012', 'once')
+  const answers = await world.store.publish(group)
+  assert.deepEqual(
+    answers.map(({ state }) => state),
+    ['accepted', 'conflict', 'accepted'],
+  )
+  assert.equal((await world.store.counts()).messages, 3)
+})
+
+test('a group with twins that is refused leaves no trace', async (t) => {
+  const { world, group, failWith } = await groupWithTwins(t)
+  await failWith('57P05', 'always')
+  await assert.rejects(world.store.publish(group), StoreTrouble)
+  const { messages, pending } = await world.store.counts()
+  assert.deepEqual({ messages, pending }, { messages: 1, pending: 1 })
 })
