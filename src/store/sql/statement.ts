@@ -64,9 +64,11 @@ export function either(sqlite: Part, postgres: Part): Fragment {
 
 /** SQL of which parts may differ between the databases. */
 export function fragment(strings: TemplateStringsArray, ...parts: Part[]): Fragment {
-  const joined = (dialect: DialectName) =>
-    strings.reduce((text, next, i) => `${text}${inDialect(parts[i - 1] as Part, dialect)}${next}`)
-  return either(joined('sqlite'), joined('postgres'))
+  return either(joined(strings, parts, 'sqlite'), joined(strings, parts, 'postgres'))
+}
+
+function joined(strings: TemplateStringsArray, parts: readonly Part[], dialect: DialectName): string {
+  return strings.reduce((text, next, i) => `${text}${inDialect(parts[i - 1] as Part, dialect)}${next}`)
 }
 
 function inDialect(part: Part, dialect: DialectName): string {
@@ -78,17 +80,17 @@ function inDialect(part: Part, dialect: DialectName): string {
  * value. `${…}` inserts columns and fragments, never values.
  */
 export function statement<Row = unknown>(name: string, shape: Shape<Row> = {}) {
-  return (strings: TemplateStringsArray, ...parts: Part[]): Statement<Row> =>
-    made(name, fragment(strings, ...parts), shape)
+  return (strings: TemplateStringsArray, ...parts: Part[]) =>
+    made(name, (dialect) => joined(strings, parts, dialect), shape)
 }
 
-function made<Row>(name: string, text: Fragment, shape: Shape<Row>): Statement<Row> {
+function made<Row>(name: string, textOf: TextOf, shape: Shape<Row>): Statement<Row> {
   const compiled = new Map<DialectName, Compiled>()
   const result: Statement<Row> = {
     name,
     shape,
     in(dialect) {
-      const found = compiled.get(dialect) ?? compile[dialect](text[dialect])
+      const found = compiled.get(dialect) ?? compile[dialect](textOf(dialect))
       compiled.set(dialect, found)
       return found
     },
@@ -138,8 +140,10 @@ export const direction: Ordered = { of: { ascending: '', descending: 'desc' } }
 /** As `statement`, in both orders of a key, under `name` and `name-down`. The template has `beyond` and `direction`. */
 export function inBothOrders<Row>(name: string, shape: Shape<Row> = {}) {
   return (strings: TemplateStringsArray, ...parts: (Part | Ordered)[]): InBothOrders<Row> => {
-    const inOrder = (order: Order) =>
-      fragment(strings, ...parts.map((part) => (typeof part === 'object' && 'of' in part ? part.of[order] : part)))
+    const inOrder = (order: Order): TextOf => {
+      const chosen = parts.map((part) => (typeof part === 'object' && 'of' in part ? part.of[order] : part))
+      return (dialect) => joined(strings, chosen, dialect)
+    }
     return {
       ascending: made(name, inOrder('ascending'), shape),
       descending: made(`${name}-down`, inOrder('descending'), shape),
