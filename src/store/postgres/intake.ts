@@ -57,7 +57,7 @@ interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiting'> {
 export function intake(database: Database): IntakeAlong {
   const { durable, keys, time, context } = database
 
-  /** Stores publications of which no two share a hash. */
+  /** Stores publications of which no two share a hash. Without a transaction, they are stored by its first statement. */
   async function storeApart(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const identities = publications.map((): Identity => {
       const key = next()
@@ -78,7 +78,11 @@ export function intake(database: Database): IntakeAlong {
       return current.has(key) && !keptKeys.has(key)
     })
     const left: LeftHash[] = []
-    const reasons = await reasonsOf(run, refused, left)
+    const reasons = await reasonsOf(run, refused, left).catch((error) => {
+      // The accepted ones are stored, and must not be refused with the others. Those without a reason are tried again.
+      if (run !== durable.run || !(error instanceof StoreTrouble)) throw error
+      return noReasons
+    })
     const answers = publications.map((publication, i): Published => {
       const identity = identities[i] as Identity
       const mergedAt = merged.get(identity.key)
@@ -183,6 +187,8 @@ export function intake(database: Database): IntakeAlong {
     expand: fanOut(database),
   }
 }
+
+const noReasons: ReadonlyMap<Publication, Published> = new Map()
 
 /** Whether one statement stores these publications: they are plain, and no two share a hash. */
 function isOneStatement(publications: readonly Publication[]): boolean {

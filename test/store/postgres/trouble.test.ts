@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
+import type { Publication } from '../../../src/store/publishing.ts'
 import { type Store, StoreTrouble, type Watcher } from '../../../src/store/store.ts'
 import { eventually } from '../../e2e/eventually.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
@@ -22,20 +24,22 @@ async function newEndpoint(store: Store): Promise<Endpoint> {
 
 async function publish(store: Store, endpoint: Endpoint, delayMs = 0): Promise<string> {
   const subscriptions = await store.subscriptions(endpoint.app)
-  const [published] = await store.publish([
-    {
-      app: endpoint.app,
-      version: subscriptions?.version ?? 0,
-      eventType: 'video.trending',
-      eventId: null,
-      channels: null,
-      body: Buffer.from('{}'),
-      contentType: 'application/json',
-      endpoints: [endpoint.key],
-      delayMs,
-    },
-  ])
+  const [published] = await store.publish([{ ...publicationTo(endpoint, subscriptions?.version ?? 0), delayMs }])
   return published?.state ?? 'nothing'
+}
+
+function publicationTo({ app, key }: Endpoint, version: number): Publication {
+  return {
+    app,
+    version,
+    eventType: 'video.trending',
+    eventId: null,
+    channels: null,
+    body: Buffer.from('{}'),
+    contentType: 'application/json',
+    endpoints: [key],
+    delayMs: 0,
+  }
 }
 
 type Heard = [keyof Watcher, readonly number[] | undefined, ...unknown[]]
@@ -230,3 +234,50 @@ test(
     assert.equal(await publish(store, endpoint), 'accepted')
   },
 )
+
+/** The URL of a database behind a proxy that cuts a connection, once, when a client names a statement. */
+async function cutAt(t: TestContext, url: string, statement: string): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const sockets = new Set<Socket>()
+  let isCut = false
+  const proxy = createServer((client) => {
+    const server = connect(Number(port), hostname)
+    for (const socket of [client, server]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        client.destroy()
+        server.destroy()
+      })
+    }
+    client.on('data', (chunk) => {
+      if (isCut || !chunk.includes(statement)) return server.write(chunk)
+      isCut = true
+      return client.destroy()
+    })
+    server.pipe(client)
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    proxy.close()
+  })
+  const proxied = new URL(url)
+  proxied.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
+  return proxied.href
+}
+
+test('a connection that is lost after a group was stored refuses none of its messages', async (t) => {
+  const url = await newDatabase()
+  const store = await openStore(t, await cutAt(t, url, 'by-event-ids'))
+  const endpoint = await newEndpoint(store)
+  const publication = publicationTo(endpoint, (await store.subscriptions(endpoint.app))?.version ?? 0)
+  const named = { ...publication, eventId: 'evt-1' }
+  const [first] = await store.publish([named])
+  assert(first?.state === 'accepted')
+  const [refused, accepted] = await store.publish([named, publication])
+  assert.deepEqual(refused, { state: 'stale' }, 'to be tried again')
+  assert.equal(accepted?.state, 'accepted')
+  assert.deepEqual(await store.publish([named]), [{ state: 'conflict', id: first.id }])
+  assert.equal((await store.counts()).messages, 2)
+})
