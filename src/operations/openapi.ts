@@ -48,43 +48,27 @@ export const ValidationProblem = Type.Object({
   ),
 })
 
-/** Schemas in the document: those with a name stand once under `components` and are referred to everywhere else. */
-class Components {
-  readonly #names: ReadonlyMap<TSchema, string>
+/** Schemas with a name stand once under `components` and are referred to everywhere else. */
+const schemaNames: ReadonlyMap<unknown, string> = new Map(
+  Object.entries({ ...namedSchemas, Problem, ValidationProblem }).map(([name, schema]) => [schema, name]),
+)
 
-  constructor(named: Readonly<Record<string, TSchema>>) {
-    this.#names = new Map(Object.entries(named).map(([name, schema]) => [schema, name]))
-  }
-
-  /** All of them, by name. */
-  all(): Record<string, unknown> {
-    const entries = [...this.#names].map(([schema, name]) => [name, this.#write(schema)] as const)
-    return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
-  }
-
-  /** A schema as the document writes it where it is used. */
-  use(schema: TSchema): unknown {
-    const name = this.#names.get(schema)
-    return name === undefined ? this.#write(schema) : { $ref: `#/components/schemas/${name}` }
-  }
-
-  #write(schema: unknown): unknown {
-    if (Array.isArray(schema)) return schema.map((item) => this.#inner(item))
-    if (typeof schema !== 'object' || schema === null) return schema
-    return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, this.#inner(value)]))
-  }
-
-  #inner(value: unknown): unknown {
-    if (typeof value !== 'object' || value === null) return value
-    return this.#names.has(value as TSchema) ? this.use(value as TSchema) : this.#write(value)
-  }
+function componentSchemas(): Record<string, unknown> {
+  const entries = [...schemaNames].map(([schema, name]) => [name, written(schema)] as const)
+  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-const components = new Components({
-  ...namedSchemas,
-  Problem,
-  ValidationProblem,
-})
+/** A schema, or a part of one, as the document writes it where it is used. */
+function used(schema: unknown): unknown {
+  const name = schemaNames.get(schema)
+  return name === undefined ? written(schema) : { $ref: `#/components/schemas/${name}` }
+}
+
+function written(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(used)
+  if (typeof schema !== 'object' || schema === null) return schema
+  return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, used(value)]))
+}
 
 /** The reference as an OpenAPI 3.1 document, from the schemas the routes check with. */
 export function openApiDocument() {
@@ -117,7 +101,7 @@ export function openApiDocument() {
           description: 'An API key with the named scope, or a token made for one application.',
         },
       },
-      schemas: components.all(),
+      schemas: componentSchemas(),
       responses: problems(),
     },
   }
@@ -156,7 +140,7 @@ function parameters({ id, method, path, query, need }: Route) {
     required?: string[]
   }
   const inQuery = Object.entries(properties).map(([name, schema]) => {
-    const described = components.use(schema) as { description?: string }
+    const described = used(schema) as { description?: string }
     const { description, ...rest } = described
     return {
       name,
@@ -184,8 +168,8 @@ function requestBody(route: Route) {
     body === anyBytes
       ? [contentType, { description: 'Any bytes of any content type; both are delivered as they are.' }]
       : typeof body === 'object' && 'lines' in body
-        ? ['application/jsonl', components.use((body as JsonLines).lines)]
-        : ['application/json', components.use(body as TSchema)]
+        ? ['application/jsonl', used((body as JsonLines).lines)]
+        : ['application/json', used(body as TSchema)]
   const content = { schema, ...(example === undefined ? {} : { example }) }
   return {
     required: !isBodyOptional(route),
@@ -199,13 +183,13 @@ function response(id: string, status: string, answer: TSchema | JsonLines | null
   const { status: exampleStatus, body } = exampleAnswers()[id] ?? {}
   const example = exampleStatus === status ? { example: body } : {}
   if ('lines' in answer) {
-    const lines = { schema: components.use((answer as JsonLines).lines), ...example }
+    const lines = { schema: used((answer as JsonLines).lines), ...example }
     if ('events' in answer) {
       return { description: 'Server-sent events; the data of each is JSON', content: { 'text/event-stream': lines } }
     }
     return { description: 'One JSON value per line', content: { 'application/jsonl': lines } }
   }
-  return { description, content: { 'application/json': { schema: components.use(answer as TSchema), ...example } } }
+  return { description, content: { 'application/json': { schema: used(answer as TSchema), ...example } } }
 }
 
 const descriptions: Readonly<Record<string, string>> = {
@@ -245,7 +229,7 @@ const problemHeaders: Readonly<Record<number, object>> = {
 function problems(): Record<string, unknown> {
   return Object.fromEntries(
     [...codesByStatus()].map(([status, { title, codes }]) => {
-      const schema = components.use(status === 422 ? ValidationProblem : Problem)
+      const schema = used(status === 422 ? ValidationProblem : Problem)
       const description = `${title}: ${codes.map((code) => `\`${code}\``).join(', ')}`
       const headers = problemHeaders[status]
       return [
