@@ -1,27 +1,9 @@
 import { type TSchema, Type } from 'typebox'
 import { codesByStatus, remedyOf } from './errors.ts'
-import { exampleAnswers, exampleName, examples } from './examples.ts'
+import { exampleAnswers, exampleName, examples, pathParameters } from './examples.ts'
 import { text, whole } from './fields.ts'
 import { namedSchemas, nouns } from './nouns.ts'
 import { anyBytes, isBodyOptional, type JsonLines, type Route, urlOf } from './route.ts'
-
-/** Path parameters by their names in routes: the name in the reference, which is Svix's, and a description. */
-const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
-  app: { name: 'app_id', description: 'The id or uid of an application' },
-  endpoint: { name: 'endpoint_id', description: 'The id or uid of an endpoint' },
-  message: { name: 'msg_id', description: 'The id or eventId of a message' },
-  attempt: { name: 'attempt_id', description: 'The id of an attempt' },
-  name: { name: 'event_type_name', description: 'The name of an event type' },
-  task: { name: 'task_id', description: 'The id of a background task' },
-  erasure: { name: 'erasure_id', description: 'The id of an erasure' },
-  schedule: { name: 'schedule_id', description: 'The id or uid of a schedule' },
-  region: { name: 'region', description: 'The name of a region' },
-  key: { name: 'key_id', description: 'The id of an API key' },
-  session: { name: 'session_id', description: 'The id of a session' },
-  source: { name: 'source_id', description: 'The id or uid of a source' },
-  token: { name: 'token', description: 'The token of the URL of a source' },
-  silence: { name: 'silence_id', description: 'The id of a silence' },
-}
 
 /** The version of the API, which is not the program's: it changes when a client would have to. */
 const version = '1.0.0'
@@ -76,7 +58,7 @@ export function openApiDocument() {
   for (const { tag, routes } of nouns) {
     for (const route of routes) {
       const { method } = route
-      const at = urlOf(route).replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.name ?? name}}`)
+      const at = urlOf(route).replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.[0] ?? name}}`)
       paths[at] = { ...paths[at], [method.toLowerCase()]: describe(tag, route) }
     }
   }
@@ -127,10 +109,10 @@ function describe(tag: string, route: Route) {
 
 function parameters({ id, method, path, query, need }: Route) {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
-    name: pathParameters[name]?.name ?? name,
+    name: pathParameters[name]?.[0] ?? name,
     in: 'path',
     required: true,
-    description: pathParameters[name]?.description ?? '',
+    description: pathParameters[name]?.[1] ?? '',
     schema: { type: 'string' },
     example: exampleName(path, name),
   }))
