@@ -2,6 +2,7 @@ import { apiRoot, pageItems } from '../domain/api.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { nearest } from '../domain/phrases.ts'
 import { parseExactly } from '../json/exact.ts'
+import type { ListOut } from '../operations/page.ts'
 import { keyVariable } from '../runtime/config.ts'
 import { CommandError, exitCode, pause } from './terminal.ts'
 
@@ -24,14 +25,6 @@ interface Call {
   /** Sent as JSON; bytes are sent unchanged. */
   readonly body?: unknown
   readonly contentType?: string
-}
-
-/** A page of any list of the API. */
-interface ListOut {
-  readonly data: readonly Item[]
-  readonly iterator: string | null
-  readonly prevIterator?: string | null
-  readonly done: boolean
 }
 
 /** A resource of the API. Each command picks the fields that it shows; `--json` prints all of them. */
@@ -94,8 +87,8 @@ export class Client {
   }
 
   /** One page of a list. */
-  async page(path: string, query: Query = {}): Promise<ListOut> {
-    return (await this.get(path, query)) as unknown as ListOut
+  async page(path: string, query: Query = {}): Promise<ListOut<Item>> {
+    return (await this.get(path, query)) as unknown as ListOut<Item>
   }
 
   /** Up to `limit` items of a list, over as many pages as it takes, and whether there are more. */

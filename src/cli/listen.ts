@@ -204,7 +204,7 @@ class Printer {
     const time = terminal.style('dim', `${new Date(now).toISOString().slice(11, 19)}Z`)
     const type = headers[typeHeader] === undefined ? '' : `  ${text(headers[typeHeader])}`
     terminal.print(`${time}  ${verdict}  ${id || '(no webhook-id)'}${type}${path}${note}`)
-    terminal.print(`${indented(contentOf(body))}\n`)
+    terminal.print(`${contentOf(body).replace(/^/gm, '          ')}\n`)
   }
 
   async #problemOf(headers: ReceivedHeaders, body: Buffer): Promise<string | undefined> {
@@ -231,10 +231,6 @@ function contentOf(body: Buffer): string {
   if (!isUtf8(body)) return `(${counted(body.length, 'byte')} that are not text)`
   const text = body.toString()
   return prettyJson(text) ?? text
-}
-
-function indented(lines: string): string {
-  return lines.replace(/^/gm, '          ')
 }
 
 /** Larger than any message. A longer request is cut off. */

@@ -29,7 +29,7 @@ export function table<T>(
 ): string {
   if (items.length === 0 && empty !== undefined) return empty
   const cells = items.map((item) =>
-    columns.map(({ cell }) => oneLine(typeof cell === 'string' ? text(item[cell]) : cell(item))),
+    columns.map(({ cell }) => (typeof cell === 'string' ? text(item[cell]) : cell(item)).replace(/\s+/g, ' ')),
   )
   const widths = fit(
     columns,
@@ -87,10 +87,6 @@ function fit<T>(columns: readonly Column<T>[], widths: number[], limit: number |
     excess--
   }
   return widths
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ')
 }
 
 /** A field as text on one line, so that data cannot imitate our own lines; '–' when it is empty. */

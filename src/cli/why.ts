@@ -54,15 +54,12 @@ async function explain(
     throw new CommandError('Name only one endpoint.', exitCode.misused)
   }
   const endpoint = operand ?? option
-  if (message !== undefined && endpoint !== undefined) return explainDelivery(session, app, message, endpoint)
-  if (message !== undefined) return explainMessage(session, app, message)
-  if (endpoint !== undefined) return explainEndpoint(session, app, endpoint)
-  return explainMany(session, app)
-}
-
-async function explainDelivery(session: Session, app: string, message: string, endpoint: string): Promise<void> {
-  const path = pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'why')
-  session.show(await session.client.get(path), (why) => describeDelivery(session, why))
+  if (endpoint === undefined) {
+    return message === undefined ? explainMany(session, app) : explainMessage(session, app, message)
+  }
+  const path = pathOf('app', app, ...(message === undefined ? [] : ['msg', message]), 'endpoint', endpoint, 'why')
+  const describe = message === undefined ? describeEndpoint : describeDelivery
+  session.show(await session.client.get(path), (why) => describe(session, why))
 }
 
 /** Explains a message at each of its endpoints, one request each. */
@@ -91,11 +88,6 @@ async function hintAtEndpoint({ client }: Session, app: string, ref: string, err
   const endpoint = isUnknown && (await client.get(pathOf('app', app, 'endpoint', ref)).catch(() => undefined))
   if (!endpoint) throw error
   throw new ApiProblem(`${error.message} For the endpoint: \`sluice why ${app} --endpoint ${ref}\`.`, error.status)
-}
-
-async function explainEndpoint(session: Session, app: string, endpoint: string): Promise<void> {
-  const why = await session.client.get(pathOf('app', app, 'endpoint', endpoint, 'why'))
-  session.show(why, () => describeEndpoint(session, why))
 }
 
 /** Explains the endpoints that are worst off, of one application or of all. */

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { isIP, isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { networkList } from '../wire/network.ts'
@@ -36,6 +37,13 @@ export function rememberAddresses(app: FastifyInstance, trustedProxies: readonly
       return peer === undefined ? undefined : clientOf(peer, headers['x-forwarded-for'] as string | undefined)
     },
   })
+}
+
+/** The length of a body; 0 without one, undefined when only its end shows. */
+export function announcedBytes(headers: IncomingHttpHeaders): number | undefined {
+  const length = headers['content-length']
+  if (length !== undefined) return Number(length)
+  return headers['transfer-encoding'] === undefined ? 0 : undefined
 }
 
 /** Whether the client is gone, so that no answer can reach it. */

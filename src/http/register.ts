@@ -22,6 +22,7 @@ import type { Parts } from '../operations/parts.ts'
 import { keepsAnswer, Reply, type Route, urlOf } from '../operations/route.ts'
 import { checkEncoding } from '../operations/validate.ts'
 import type { Once } from '../store/publishing.ts'
+import { announcedBytes } from './connection.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -100,13 +101,6 @@ export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Sc
     checkEncoding(headers['content-type'], headers['content-encoding'])
     return ofLines.has(mediaType(headers) ?? '') ? body : parseBody(kind, scanner, body)
   })
-}
-
-/** The length of the body; 0 without one, undefined when only its end shows. */
-function announcedBytes(headers: IncomingHttpHeaders): number | undefined {
-  const length = headers['content-length']
-  if (length !== undefined) return Number(length)
-  return headers['transfer-encoding'] === undefined ? 0 : undefined
 }
 
 function checkType(headers: IncomingHttpHeaders, others: ReadonlySet<string>): void {

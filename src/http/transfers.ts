@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { HttpLimits } from './app.ts'
+import { announcedBytes } from './connection.ts'
 
 /**
  * The client that a request counts for. A key or token of one application is one client wherever it is used; any other key
@@ -89,7 +90,7 @@ export function boundUploads(
   let cancelSweep: (() => void) | undefined
 
   scope.addHook('preParsing', (request, reply, _payload, done) => {
-    const bytes = announced(request, bodyLimitBytes)
+    const bytes = Math.min(announcedBytes(request.headers) ?? bodyLimitBytes, bodyLimitBytes)
     if (bytes === 0) return done()
     uploads.set(request, { at: clock.steady(), bytes: request.raw.socket.bytesRead })
     cancelSweep ??= clock.after(sweepMs, sweep)
@@ -140,13 +141,6 @@ export function boundUploads(
     }
     cancelSweep = uploads.size === 0 ? undefined : clock.after(sweepMs, sweep)
   }
-}
-
-/** How many bytes the body may have; 0 without one. */
-function announced({ headers }: FastifyRequest, limit: number): number {
-  const length = headers['content-length']
-  if (length !== undefined) return Math.min(Number(length), limit)
-  return headers['transfer-encoding'] === undefined ? 0 : limit
 }
 
 /** Smaller answers fit into what every connection holds anyway. */

@@ -216,7 +216,7 @@ export class Arrivals {
   }
 
   #refuse(open: OpenSource, arrival: Arrival, address: string, { code, reason }: Refusal): AppError {
-    this.#floods.refused(open.source.key, address, costOf(arrival))
+    this.#floods.refused(open.source.key, address, 1 + Math.floor(arrival.body.byteLength / bytesPerToken))
     this.#count(open, code, { source: open.source, reason, arrival, address })
     return code === 'wrong_method'
       ? new AppError('method_not_allowed', reason)
@@ -228,11 +228,6 @@ export class Arrivals {
     this.#notes.refused(source.key, code, sample)
     this.#parts.onArrival?.(provider, code)
   }
-}
-
-/** The tokens that a refused request costs. */
-function costOf({ body }: Arrival): number {
-  return 1 + Math.floor(body.byteLength / bytesPerToken)
 }
 
 /** The body of a sample whose request was refused before its body was read. */

@@ -9,29 +9,34 @@ interface Example {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** The parts of paths in examples, by their names in routes. A uid stands wherever the API takes one. */
-const names: Readonly<Record<string, string>> = {
-  app: 'acme',
-  endpoint: 'crm',
-  message: 'invoice-1042',
-  attempt: 'atmpt_3xKq0d4Sbf7Zp1uYcQ2mN8vRt5a',
-  name: 'invoice.paid',
-  task: 'qtask_3xKq0d5Tck2Wd9sLhB6xJ4pMe7r',
-  erasure: 'qtask_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e',
-  schedule: 'daily-digest',
-  source: 'repository',
-  sourceId: 'src_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e',
-  token: 'in_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e',
-  region: 'eu',
-  key: 'key_3xKq0d3Rav8Hn3tFgV5zC1qKy6w',
-  silence: 'slnc_3xKq0d7Vfn5Rk8cYxT1sU3mHp4d',
-  session: 'sess_3xKq0d6Udm4Qj7bXwS9rT2kGn3c',
+type PathParameter = readonly [name: string, description: string, example: string]
+
+/**
+ * The parameters of paths by their names in routes: the name in the reference, which is Svix's, a description, and an example,
+ * which is a uid wherever the API takes one.
+ */
+export const pathParameters: Readonly<Record<string, PathParameter>> = {
+  app: ['app_id', 'The id or uid of an application', 'acme'],
+  endpoint: ['endpoint_id', 'The id or uid of an endpoint', 'crm'],
+  message: ['msg_id', 'The id or eventId of a message', 'invoice-1042'],
+  attempt: ['attempt_id', 'The id of an attempt', 'atmpt_3xKq0d4Sbf7Zp1uYcQ2mN8vRt5a'],
+  name: ['event_type_name', 'The name of an event type', 'invoice.paid'],
+  task: ['task_id', 'The id of a background task', 'qtask_3xKq0d5Tck2Wd9sLhB6xJ4pMe7r'],
+  erasure: ['erasure_id', 'The id of an erasure', 'qtask_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e'],
+  schedule: ['schedule_id', 'The id or uid of a schedule', 'daily-digest'],
+  region: ['region', 'The name of a region', 'eu'],
+  key: ['key_id', 'The id of an API key', 'key_3xKq0d3Rav8Hn3tFgV5zC1qKy6w'],
+  session: ['session_id', 'The id of a session', 'sess_3xKq0d6Udm4Qj7bXwS9rT2kGn3c'],
+  source: ['source_id', 'The id or uid of a source', 'repository'],
+  sourceId: ['source_id', 'The id of a source', 'src_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e'],
+  token: ['token', 'The token of the URL of a source', 'in_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e'],
+  silence: ['silence_id', 'The id of a silence', 'slnc_3xKq0d7Vfn5Rk8cYxT1sU3mHp4d'],
 }
 
 export function exampleName(path: string, name: string): string {
   if (path.startsWith('/operational-webhook')) return 'on-call'
   // The URL of a source takes its id alone.
-  return names[path.startsWith('/ingress/') ? 'sourceId' : name] ?? ''
+  return pathParameters[path.startsWith('/ingress/') ? 'sourceId' : name]?.[2] ?? ''
 }
 
 const since = '2026-11-16T00:00:00Z'

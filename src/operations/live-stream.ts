@@ -85,69 +85,53 @@ export interface NamedAttempt extends RecentAttempt {
   readonly eventType: string
 }
 
-/** Lets each attempt pass once. */
-class Seen {
-  readonly #ids = new Set<string>()
-
-  isNew(id: string): boolean {
-    if (this.#ids.has(id)) return false
-    this.#ids.add(id)
-    if (this.#ids.size > rememberedAttempts) this.#ids.delete(this.#ids.values().next().value as string)
+/** Makes a filter that lets each attempt pass once. */
+function unseen(): (attempt: { readonly id: string }) => boolean {
+  const ids = new Set<string>()
+  return ({ id }) => {
+    if (ids.has(id)) return false
+    ids.add(id)
+    if (ids.size > rememberedAttempts) ids.delete(ids.values().next().value as string)
     return true
   }
 }
 
-/** The attempts of all applications, a sample when there are too many. */
-export class AttemptFeed {
-  readonly #store: Store
-  readonly #recent: RecentAttempts
-  readonly #seen = new Seen()
-
-  constructor(store: Store, recent: RecentAttempts) {
-    this.#store = store
-    this.#recent = recent
-  }
-
-  /** Attempts since the last call at these applications, oldest first; null stands for all. */
-  async next(apps: ReadonlySet<number | null>): Promise<{ attempts: NamedAttempt[]; of: number }> {
+/**
+ * Makes the feed of the attempts of all applications, a sample when there are too many. Each call answers the attempts since
+ * the last one at these applications, oldest first; null stands for all.
+ */
+export function attemptFeed(store: Store, recent: RecentAttempts) {
+  const isNew = unseen()
+  return async (apps: ReadonlySet<number | null>) => {
     const found: Unnamed[] = []
     let total = 0
     for (const app of apps) {
-      const { attempts, of } = this.#recent.take(app)
+      const { attempts, of } = recent.take(app)
       if (app === null) total = of
       found.push(...attempts)
     }
     // Workers on other machines record their attempts, too.
-    if (this.#store.dialect === 'postgres') {
-      const others = await this.#store.recentAttempts(otherAttemptsMs, readAtOnce)
-      found.push(...others.map(unnamedOf))
+    if (store.dialect === 'postgres') {
+      found.push(...(await store.recentAttempts(otherAttemptsMs, readAtOnce)).map(unnamedOf))
     }
-    const fresh = found.filter(({ id }) => this.#seen.isNew(id))
-    const attempts = await named(this.#store, fresh)
+    const attempts = await named(store, found.filter(isNew))
     return { attempts, of: Math.max(total, attempts.length) }
   }
 }
 
-/** The attempts at one endpoint, whichever process makes them. */
-export class EndpointFeed {
-  readonly #store: Store
-  readonly #endpoint: number
-  readonly #seen = new Seen()
-  #newestAt: number
-
-  constructor(store: Store, endpoint: number, now: number) {
-    this.#store = store
-    this.#endpoint = endpoint
-    this.#newestAt = now
-  }
-
-  /** Attempts since the last call, oldest first. */
-  async next(): Promise<NamedAttempt[]> {
-    const from = this.#newestAt - lateMs
+/**
+ * Makes the feed of the attempts at one endpoint, whichever process makes them. Each call answers the attempts since the last
+ * one, oldest first.
+ */
+export function endpointFeed(store: Store, endpoint: number, now: number): () => Promise<NamedAttempt[]> {
+  const isNew = unseen()
+  let newestAt = now
+  return async () => {
+    const from = newestAt - lateMs
     const range = { from, until: Number.MAX_SAFE_INTEGER, after: null, order: 'descending', limit: readAtOnce } as const
-    const listed = await this.#store.listAttempts(this.#endpoint, range)
-    this.#newestAt = Math.max(this.#newestAt, listed[0]?.at ?? 0)
-    return named(this.#store, listed.filter(({ id }) => this.#seen.isNew(id)).map(unnamedOf))
+    const listed = await store.listAttempts(endpoint, range)
+    newestAt = Math.max(newestAt, listed[0]?.at ?? 0)
+    return named(store, listed.filter(isNew).map(unnamedOf))
   }
 }
 

@@ -9,7 +9,7 @@ import { StoreTrouble } from '../store/store.ts'
 import { type Caller, seesErasures } from './access.ts'
 import type { Authenticator } from './auth.ts'
 import type { Explainer } from './explainer.ts'
-import { AttemptFeed, EndpointFeed, type Frame, LiveStream } from './live-stream.ts'
+import { attemptFeed, endpointFeed, type Frame, LiveStream } from './live-stream.ts'
 import { toTaskOut } from './nouns/background-task.ts'
 import { toLaneOut } from './nouns/lane.ts'
 import { toLiveAttemptOut, toOverviewOut } from './nouns/live.ts'
@@ -90,9 +90,9 @@ export class Live {
   readonly #readings: { readonly at: SteadyMs; readonly counts: LiveCounts }[] = []
   #overview: Frame | undefined
   #kept: Kept[] = []
-  #feed: AttemptFeed
+  #feed: ReturnType<typeof attemptFeed>
   /** By endpoint; the one that waited longest for its turn is the first. */
-  readonly #endpoints = new Map<number, EndpointFeed>()
+  readonly #endpoints = new Map<number, ReturnType<typeof endpointFeed>>()
   /** Undefined before the first look. */
   #tasks: readonly Task[] | undefined
   readonly #taskVersions = new Map<string, string>()
@@ -100,7 +100,7 @@ export class Live {
   constructor(parts: LiveParts) {
     this.#parts = parts
     this.#series = parts.randomText(6)
-    this.#feed = new AttemptFeed(parts.store, parts.recent)
+    this.#feed = attemptFeed(parts.store, parts.recent)
   }
 
   /** The number of open streams. */
@@ -165,7 +165,7 @@ export class Live {
     this.#tasks = undefined
     this.#taskVersions.clear()
     this.#endpoints.clear()
-    this.#feed = new AttemptFeed(this.#parts.store, this.#parts.recent)
+    this.#feed = attemptFeed(this.#parts.store, this.#parts.recent)
   }
 
   /** A tick that is under way goes on to its end, and then leaves the next one to the tick that began behind it. */
@@ -232,7 +232,7 @@ export class Live {
   async #showAttempts(): Promise<{ shown: number; of: number }> {
     const readers = [...this.#readers].filter(({ endpoint }) => endpoint === null)
     if (readers.length === 0) return { shown: 0, of: 0 }
-    const { attempts, of } = await this.#feed.next(new Set(readers.map(appOf)))
+    const { attempts, of } = await this.#feed(new Set(readers.map(appOf)))
     for (const attempt of attempts) {
       const frame = this.#frame('attempt', toLiveAttemptOut(attempt))
       this.#kept.push({ app: attempt.app, frame })
@@ -251,7 +251,7 @@ export class Live {
     )
     for (const key of this.#endpoints.keys()) if (!followed.has(key)) this.#endpoints.delete(key)
     for (const key of followed.keys()) {
-      if (!this.#endpoints.has(key)) this.#endpoints.set(key, new EndpointFeed(store, key, clock.now()))
+      if (!this.#endpoints.has(key)) this.#endpoints.set(key, endpointFeed(store, key, clock.now()))
     }
     const turn = [...this.#endpoints].slice(0, endpointsPerTick)
     const endpoints = new Map((await store.loadEndpoints(turn.map(([key]) => key))).map((each) => [each.key, each]))
@@ -267,7 +267,7 @@ export class Live {
       }
       const lane = this.#frame('lane', toLaneOut(endpoint, await explainer.lane(endpoint)))
       await this.#send(readers, (stream) => stream.show('lane', lane))
-      for (const attempt of await feed.next()) {
+      for (const attempt of await feed()) {
         const frame = this.#frame('attempt', toLiveAttemptOut(attempt))
         await this.#send(readers, (stream) => stream.add(frame))
       }

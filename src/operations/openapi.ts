@@ -1,27 +1,9 @@
 import { type TSchema, Type } from 'typebox'
 import { codesByStatus, remedyOf } from './errors.ts'
-import { exampleAnswers, exampleName, examples } from './examples.ts'
+import { exampleAnswers, exampleName, examples, pathParameters } from './examples.ts'
 import { text, whole } from './fields.ts'
 import { namedSchemas, nouns } from './nouns.ts'
 import { anyBytes, isBodyOptional, type JsonLines, type Route, urlOf } from './route.ts'
-
-/** Path parameters by their names in routes: the name in the reference, which is Svix's, and a description. */
-const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
-  app: { name: 'app_id', description: 'The id or uid of an application' },
-  endpoint: { name: 'endpoint_id', description: 'The id or uid of an endpoint' },
-  message: { name: 'msg_id', description: 'The id or eventId of a message' },
-  attempt: { name: 'attempt_id', description: 'The id of an attempt' },
-  name: { name: 'event_type_name', description: 'The name of an event type' },
-  task: { name: 'task_id', description: 'The id of a background task' },
-  erasure: { name: 'erasure_id', description: 'The id of an erasure' },
-  schedule: { name: 'schedule_id', description: 'The id or uid of a schedule' },
-  region: { name: 'region', description: 'The name of a region' },
-  key: { name: 'key_id', description: 'The id of an API key' },
-  session: { name: 'session_id', description: 'The id of a session' },
-  source: { name: 'source_id', description: 'The id or uid of a source' },
-  token: { name: 'token', description: 'The token of the URL of a source' },
-  silence: { name: 'silence_id', description: 'The id of a silence' },
-}
 
 /** The version of the API, which is not the program's: it changes when a client would have to. */
 const version = '1.0.0'
@@ -48,43 +30,27 @@ export const ValidationProblem = Type.Object({
   ),
 })
 
-/** Schemas in the document: those with a name stand once under `components` and are referred to everywhere else. */
-class Components {
-  readonly #names: ReadonlyMap<TSchema, string>
+/** Schemas with a name stand once under `components` and are referred to everywhere else. */
+const schemaNames: ReadonlyMap<unknown, string> = new Map(
+  Object.entries({ ...namedSchemas, Problem, ValidationProblem }).map(([name, schema]) => [schema, name]),
+)
 
-  constructor(named: Readonly<Record<string, TSchema>>) {
-    this.#names = new Map(Object.entries(named).map(([name, schema]) => [schema, name]))
-  }
-
-  /** All of them, by name. */
-  all(): Record<string, unknown> {
-    const entries = [...this.#names].map(([schema, name]) => [name, this.#write(schema)] as const)
-    return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
-  }
-
-  /** A schema as the document writes it where it is used. */
-  use(schema: TSchema): unknown {
-    const name = this.#names.get(schema)
-    return name === undefined ? this.#write(schema) : { $ref: `#/components/schemas/${name}` }
-  }
-
-  #write(schema: unknown): unknown {
-    if (Array.isArray(schema)) return schema.map((item) => this.#inner(item))
-    if (typeof schema !== 'object' || schema === null) return schema
-    return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, this.#inner(value)]))
-  }
-
-  #inner(value: unknown): unknown {
-    if (typeof value !== 'object' || value === null) return value
-    return this.#names.has(value as TSchema) ? this.use(value as TSchema) : this.#write(value)
-  }
+function componentSchemas(): Record<string, unknown> {
+  const entries = [...schemaNames].map(([schema, name]) => [name, written(schema)] as const)
+  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-const components = new Components({
-  ...namedSchemas,
-  Problem,
-  ValidationProblem,
-})
+/** A schema, or a part of one, as the document writes it where it is used. */
+function used(schema: unknown): unknown {
+  const name = schemaNames.get(schema)
+  return name === undefined ? written(schema) : { $ref: `#/components/schemas/${name}` }
+}
+
+function written(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(used)
+  if (typeof schema !== 'object' || schema === null) return schema
+  return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, used(value)]))
+}
 
 /** The reference as an OpenAPI 3.1 document, from the schemas the routes check with. */
 export function openApiDocument() {
@@ -92,7 +58,7 @@ export function openApiDocument() {
   for (const { tag, routes } of nouns) {
     for (const route of routes) {
       const { method } = route
-      const at = urlOf(route).replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.name ?? name}}`)
+      const at = urlOf(route).replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.[0] ?? name}}`)
       paths[at] = { ...paths[at], [method.toLowerCase()]: describe(tag, route) }
     }
   }
@@ -117,7 +83,7 @@ export function openApiDocument() {
           description: 'An API key with the named scope, or a token made for one application.',
         },
       },
-      schemas: components.all(),
+      schemas: componentSchemas(),
       responses: problems(),
     },
   }
@@ -143,10 +109,10 @@ function describe(tag: string, route: Route) {
 
 function parameters({ id, method, path, query, need }: Route) {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
-    name: pathParameters[name]?.name ?? name,
+    name: pathParameters[name]?.[0] ?? name,
     in: 'path',
     required: true,
-    description: pathParameters[name]?.description ?? '',
+    description: pathParameters[name]?.[1] ?? '',
     schema: { type: 'string' },
     example: exampleName(path, name),
   }))
@@ -156,7 +122,7 @@ function parameters({ id, method, path, query, need }: Route) {
     required?: string[]
   }
   const inQuery = Object.entries(properties).map(([name, schema]) => {
-    const described = components.use(schema) as { description?: string }
+    const described = used(schema) as { description?: string }
     const { description, ...rest } = described
     return {
       name,
@@ -184,8 +150,8 @@ function requestBody(route: Route) {
     body === anyBytes
       ? [contentType, { description: 'Any bytes of any content type; both are delivered as they are.' }]
       : typeof body === 'object' && 'lines' in body
-        ? ['application/jsonl', components.use((body as JsonLines).lines)]
-        : ['application/json', components.use(body as TSchema)]
+        ? ['application/jsonl', used((body as JsonLines).lines)]
+        : ['application/json', used(body as TSchema)]
   const content = { schema, ...(example === undefined ? {} : { example }) }
   return {
     required: !isBodyOptional(route),
@@ -199,13 +165,13 @@ function response(id: string, status: string, answer: TSchema | JsonLines | null
   const { status: exampleStatus, body } = exampleAnswers()[id] ?? {}
   const example = exampleStatus === status ? { example: body } : {}
   if ('lines' in answer) {
-    const lines = { schema: components.use((answer as JsonLines).lines), ...example }
+    const lines = { schema: used((answer as JsonLines).lines), ...example }
     if ('events' in answer) {
       return { description: 'Server-sent events; the data of each is JSON', content: { 'text/event-stream': lines } }
     }
     return { description: 'One JSON value per line', content: { 'application/jsonl': lines } }
   }
-  return { description, content: { 'application/json': { schema: components.use(answer as TSchema), ...example } } }
+  return { description, content: { 'application/json': { schema: used(answer as TSchema), ...example } } }
 }
 
 const descriptions: Readonly<Record<string, string>> = {
@@ -245,7 +211,7 @@ const problemHeaders: Readonly<Record<number, object>> = {
 function problems(): Record<string, unknown> {
   return Object.fromEntries(
     [...codesByStatus()].map(([status, { title, codes }]) => {
-      const schema = components.use(status === 422 ? ValidationProblem : Problem)
+      const schema = used(status === 422 ? ValidationProblem : Problem)
       const description = `${title}: ${codes.map((code) => `\`${code}\``).join(', ')}`
       const headers = problemHeaders[status]
       return [

@@ -83,18 +83,15 @@ export class KeySets {
 
   /** Never rejects. While the server of the keys fails, the keys of before stay, and a request after the pause tries again. */
   async #load(url: string, set: KeySet, nowMs: number): Promise<void> {
-    const fetched = await this.#fetch(url).catch(() => undefined)
-    const keys = fetched === undefined ? undefined : keysIn(fetched)
+    const { body, cacheControl } = (await this.#fetch(url).catch(() => undefined)) ?? {}
+    const isRead = body !== undefined && body.length <= keySetBytesLimit
+    const keys = isRead ? readKeySet(Buffer.from(body).toString('utf8')) : undefined
     set.failing = keys === undefined
     if (keys === undefined) return
     set.keys = keys
     set.keysAt = nowMs
-    set.freshUntil = nowMs + Math.min(mostMs, Math.max(leastMs, maxAgeMs(fetched?.cacheControl) ?? usualMs))
+    set.freshUntil = nowMs + Math.min(mostMs, Math.max(leastMs, maxAgeMs(cacheControl) ?? usualMs))
   }
-}
-
-function keysIn({ body }: FetchedKeys): readonly PublicKey[] | undefined {
-  return body.length <= keySetBytesLimit ? readKeySet(Buffer.from(body).toString('utf8')) : undefined
 }
 
 /** Keys by id; a token without an id may have been signed by each. */

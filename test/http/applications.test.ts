@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ApplicationFilter } from '../../src/operations/nouns/application-filter.ts'
+import { applicationFilter } from '../../src/operations/nouns/application-filter.ts'
 import { type Api, openApi } from './api.ts'
 
 const publish = { eventType: 'a', payload: {} }
@@ -124,7 +124,8 @@ describe('applications', () => {
       let rows = (await store.listApplications({ limit: 50, order: 'ascending', after: null })).items
       for (let calls = 1; rows.length > 0; calls++) {
         // Room for one endpoint: each call looks at one application, however many endpoints it has.
-        const filter = new ApplicationFilter(store, clock, { exclude_apps_with_disabled_endpoints: true }, 1)
+        const filter = applicationFilter(store, clock, { exclude_apps_with_disabled_endpoints: true }, 1)
+        assert.ok(filter !== undefined)
         const { kept, looked } = await filter.keep(rows)
         assert.equal(looked, 1)
         seen.push(...kept.map(({ uid }) => uid))

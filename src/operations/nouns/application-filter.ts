@@ -39,100 +39,63 @@ interface Found {
 }
 
 /**
- * Leaves applications out by their names and by their endpoints. Most applications are decided by their first endpoint. An application whose
- * endpoints are all of the kind in question is read to its end, so a page ends after some thousand endpoints.
+ * Leaves applications out by their names and by their endpoints; undefined when the query leaves none out. Most applications
+ * are decided by their first endpoint. An application whose endpoints are all of the kind in question is read to its end, so
+ * a page ends after some thousand endpoints.
  */
-export class ApplicationFilter {
-  readonly #store: Pick<Store, 'firstEndpoints' | 'endpointBriefs'>
-  readonly #clock: Clock
-  readonly #query: ApplicationQuery
-  #room: number
+export function applicationFilter(
+  store: Pick<Store, 'firstEndpoints' | 'endpointBriefs'>,
+  clock: Clock,
+  query: ApplicationQuery,
+  mostEndpoints: number = steps.perPage,
+) {
+  const { search, exclude_apps_with_no_endpoints: noEmpty = false } = query
+  const { exclude_apps_with_disabled_endpoints: noDisabled = false } = query
+  const { exclude_apps_with_svix_play_endpoints: noPlay = false } = query
+  const looksAtEndpoints = noEmpty || noDisabled || noPlay
+  if (search === undefined && !looksAtEndpoints) return undefined
+  let room = mostEndpoints
 
-  constructor(
-    store: Pick<Store, 'firstEndpoints' | 'endpointBriefs'>,
-    clock: Clock,
-    query: ApplicationQuery,
-    room: number = steps.perPage,
-  ) {
-    this.#store = store
-    this.#clock = clock
-    this.#query = query
-    this.#room = room
-  }
+  const isDecided = ({ hasEnabled, hasOther }: Found) => (!noDisabled || hasEnabled) && (!noPlay || hasOther)
 
-  /** Whether the query leaves any application out. */
-  static isNeeded(query: ApplicationQuery): boolean {
-    return query.search !== undefined || looksAtEndpoints(query)
-  }
-
-  /** Rows that are read at once: their endpoints are looked at, too. */
-  get rowsAtOnce(): number {
-    return looksAtEndpoints(this.#query) ? 64 : 250
-  }
-
-  /** The applications that stay, and how many of the rows were looked at: at least one. */
-  async keep(rows: readonly Application[]): Promise<{ kept: readonly Application[]; looked: number }> {
-    const { search } = this.#query
-    const named = search === undefined ? rows : rows.filter(({ name, uid, id }) => matches([name, uid, id], search))
-    if (!looksAtEndpoints(this.#query)) return { kept: named, looked: rows.length }
-    const found = new Map(named.map(({ key }) => [key, start(key)]))
-    for (const brief of await this.#store.firstEndpoints(named.map(({ key }) => key))) {
-      this.#add(found.get(brief.app) as Found, brief)
-    }
-    const kept: Application[] = []
-    let looked = 0
-    for (const row of rows) {
-      if (looked > 0 && this.#room <= 0) break
-      looked++
-      const each = found.get(row.key)
-      if (each === undefined) continue
-      await this.#readOn(each)
-      if (this.#stays(each)) kept.push(row)
-    }
-    return { kept, looked }
+  function add(found: Found, { key, disabled, url }: EndpointBrief): void {
+    found.after = key
+    found.hasAny = true
+    found.hasEnabled ||= !disabled
+    found.hasOther ||= URL.parse(url)?.hostname !== 'play.svix.com'
+    room--
   }
 
   /** Reads the endpoints of an application until it is decided. */
-  async #readOn(found: Found): Promise<void> {
-    while (found.hasAny && !found.isRead && !this.#isDecided(found)) {
-      await Turns.by(this.#clock).next()
-      const briefs = await this.#store.endpointBriefs(found.app, found.after, steps.endpoints)
-      for (const brief of briefs) this.#add(found, brief)
+  async function readOn(found: Found): Promise<void> {
+    while (found.hasAny && !found.isRead && !isDecided(found)) {
+      await Turns.by(clock).next()
+      const briefs = await store.endpointBriefs(found.app, found.after, steps.endpoints)
+      for (const brief of briefs) add(found, brief)
       found.isRead = briefs.length < steps.endpoints
     }
   }
 
-  #add(found: Found, { key, disabled, url }: EndpointBrief): void {
-    found.after = key
-    found.hasAny = true
-    found.hasEnabled ||= !disabled
-    found.hasOther ||= !isSvixPlay(url)
-    this.#room--
+  /** The applications that stay, and how many of the rows were looked at: at least one. */
+  async function keep(rows: readonly Application[]): Promise<{ kept: readonly Application[]; looked: number }> {
+    const named = search === undefined ? rows : rows.filter(({ name, uid, id }) => matches([name, uid, id], search))
+    if (!looksAtEndpoints) return { kept: named, looked: rows.length }
+    const nothing = { after: 0, hasAny: false, hasEnabled: false, hasOther: false, isRead: false }
+    const found = new Map(named.map(({ key }): [number, Found] => [key, { app: key, ...nothing }]))
+    for (const brief of await store.firstEndpoints([...found.keys()])) add(found.get(brief.app) as Found, brief)
+    const kept: Application[] = []
+    let looked = 0
+    for (const row of rows) {
+      if (looked > 0 && room <= 0) break
+      looked++
+      const each = found.get(row.key)
+      if (each === undefined) continue
+      await readOn(each)
+      if (each.hasAny ? isDecided(each) : !noEmpty) kept.push(row)
+    }
+    return { kept, looked }
   }
 
-  #isDecided({ hasEnabled, hasOther }: Found): boolean {
-    const { exclude_apps_with_disabled_endpoints: disabled, exclude_apps_with_svix_play_endpoints: play } = this.#query
-    return (disabled !== true || hasEnabled) && (play !== true || hasOther)
-  }
-
-  #stays(found: Found): boolean {
-    return found.hasAny ? this.#isDecided(found) : this.#query.exclude_apps_with_no_endpoints !== true
-  }
-}
-
-/** Whether the query leaves applications out by their endpoints. */
-function looksAtEndpoints(query: ApplicationQuery): boolean {
-  return (
-    query.exclude_apps_with_no_endpoints === true ||
-    query.exclude_apps_with_disabled_endpoints === true ||
-    query.exclude_apps_with_svix_play_endpoints === true
-  )
-}
-
-function start(app: number): Found {
-  return { app, after: 0, hasAny: false, hasEnabled: false, hasOther: false, isRead: false }
-}
-
-function isSvixPlay(url: string): boolean {
-  return URL.parse(url)?.hostname === 'play.svix.com'
+  // Fewer rows at once where their endpoints are looked at, too.
+  return { keep, rowsAtOnce: looksAtEndpoints ? 64 : 250 }
 }

@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import { AppError, type FieldError, noSuch } from '../../domain/app-error.ts'
-import type { Application } from '../../domain/endpoint.ts'
 import { endpointFields } from '../../domain/endpoint-fields.ts'
 import { pointerDepthLimit, readPointer } from '../../json/pointer.ts'
 import type { Region } from '../../store/configuration.ts'
@@ -24,7 +23,7 @@ import { found, isRef, lookUp } from '../lookup.ts'
 import { byId, byName, PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
-import { ApplicationFilter, ApplicationQuery } from './application-filter.ts'
+import { ApplicationQuery, applicationFilter } from './application-filter.ts'
 import {
   ApplicationIn,
   ApplicationOut,
@@ -71,11 +70,8 @@ export const applications = {
       answers: { 200: listOf(ApplicationOut) },
       handle: async ({ query }, { store, clock }) => {
         const listed = { ...byId('app'), list: store.listApplications, toOut: toApplicationOut }
-        const asked = { order: 'ascending', ...query } as const
-        if (!ApplicationFilter.isNeeded(query)) return paginate(clock, asked, listed)
-        const filter = new ApplicationFilter(store, clock, query)
-        const keep = (rows: Application[]) => filter.keep(rows)
-        return paginate(clock, asked, { ...listed, keep, rowsAtOnce: filter.rowsAtOnce })
+        const filter = applicationFilter(store, clock, query)
+        return paginate(clock, { order: 'ascending', ...query }, { ...listed, ...filter })
       },
     }),
     route('POST /app', admin, {

@@ -14,12 +14,12 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { readClientCertificate, readPrivateKey } from '../../wire/certificate.ts'
 import { isSensitiveHeader } from '../../wire/headers.ts'
-import { closed, instant, integer, iso, maybe, nullable, text } from '../fields.ts'
+import { closed, instant, integer, iso, maybe, nullable, shortText, text } from '../fields.ts'
 import type { Out } from '../route.ts'
 
 const kinds = ['bearer', 'basic', 'oauth2'] as const
 const longestPem = 65_536
-const word = (most: number, description: string) => maybe(Type.String({ minLength: 1, maxLength: most }), description)
+const word = (most: number, description: string) => maybe(shortText(most), description)
 
 /** Credentials of every attempt. Which fields there are depends on `kind`. */
 export const AuthIn = Type.Object(

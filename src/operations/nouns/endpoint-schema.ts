@@ -57,26 +57,22 @@ function readerOf(name: FieldName, { is }: Form, times: number): (value: never) 
   return times === 1 ? (value: unknown) => value : (value: number) => value * times
 }
 
+/** The fields under each of their names: their own, and Svix's older one. */
+const namedFields = fields.flatMap((field) => {
+  const { name, alias, schema } = field
+  const own = { ...field, as: name as string }
+  if (alias === undefined) return [own]
+  return [own, { ...field, as: alias, schema: described(schema, `Svix's older name for \`${name}\`.`) }]
+})
+const shownFields = namedFields.filter(({ hidden }) => hidden !== true)
+
 const inputs = Object.fromEntries(
-  fields.flatMap(({ name, alias, noNull, schema }) => {
-    const input = (each: TSchema) => Type.Optional(noNull === true ? each : nullable(each))
-    const older = alias === undefined ? [] : [[alias, input(described(schema, olderName(name)))] as const]
-    return [[name, input(schema)] as const, ...older]
-  }),
+  namedFields.map(({ as, noNull, schema }) => [as, Type.Optional(noNull === true ? schema : nullable(schema))]),
 ) as unknown as InputSchemas
 
 const outputs = Object.fromEntries(
-  fields.flatMap(({ name, alias, hidden, fallback, schema }) => {
-    if (hidden === true) return []
-    const output = (each: TSchema) => (fallback === null ? nullable(shown(each)) : shown(each))
-    const older = alias === undefined ? [] : [[alias, output(described(schema, olderName(name)))] as const]
-    return [[name, output(schema)] as const, ...older]
-  }),
+  shownFields.map(({ as, fallback, schema }) => [as, fallback === null ? nullable(shown(schema)) : shown(schema)]),
 ) as unknown as ShownSchemas
-
-function olderName(name: string): string {
-  return `Svix's older name for \`${name}\`.`
-}
 
 const url = Type.Unsafe<string>({ ...inputs.url })
 
@@ -168,16 +164,9 @@ export async function showEndpoint(
 
 /** The stored part of an endpoint, as callers see it. */
 export function toStoredOut(endpoint: Endpoint): Omit<Out<typeof EndpointOut>, 'state'> {
-  const values = fields.flatMap(({ name, alias, flow, hidden, times = 1 }) => {
-    if (hidden === true) return []
+  const values = shownFields.map(({ as, name, flow, times = 1 }) => {
     const value = flow === undefined ? endpoint[name as keyof Endpoint] : endpoint.flow[flow as keyof Endpoint['flow']]
-    const out = times === 1 || value === null ? value : Number(value) / times
-    return alias === undefined
-      ? [[name, out]]
-      : [
-          [name, out],
-          [alias, out],
-        ]
+    return [as, times === 1 || value === null ? value : Number(value) / times]
   })
   return {
     id: endpoint.id,

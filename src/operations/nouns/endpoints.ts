@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { AppError, type FieldError } from '../../domain/app-error.ts'
+import { AppError } from '../../domain/app-error.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { isSensitiveHeader, mergedHeaders } from '../../wire/headers.ts'
 import {
@@ -83,10 +83,14 @@ function endpointSecretRoutes({ path, id, needs }: Place) {
           const chosen = body.key == null ? undefined : readSecret(body.key, flow.signature)
           if (body.key != null && chosen === undefined) refuseIf([secretProblem('key')])
           const next = chosen ?? makeSecretLike(secrets[0]?.secret, randomBytes)
-          if (flow.signature !== 'standard' && next.startsWith('whsk_')) refuseIf([sharedProblem(flow.signature)])
+          if (flow.signature !== 'standard' && next.startsWith('whsk_')) {
+            const message = `must be a shared secret, such as whsec_…: the endpoint's signatures are ${flow.signature}`
+            refuseIf([{ at: ['body', 'key'], message, type: 'secret' }])
+          }
           const all = rotated(secrets, next, now, graceMs)
-          if (all === undefined) throw tooMany()
-          return { secrets: all }
+          if (all !== undefined) return { secrets: all }
+          const message = `${olderSecretsLimit} older secrets are still signing; wait until one has expired, or rotate without a grace period.`
+          throw new AppError('conflict', message)
         })
         return toSecretOut(found(changed, 'endpoint', params.endpoint))
       },
@@ -97,18 +101,6 @@ function endpointSecretRoutes({ path, id, needs }: Place) {
 function toSecretOut(endpoint: Endpoint) {
   refuseDamaged(endpoint, 'secrets')
   return { key: receiverKey(endpoint.secrets[0]?.secret ?? '', endpoint.flow.signature) }
-}
-
-function sharedProblem(profile: string): FieldError {
-  const message = `must be a shared secret, such as whsec_…: the endpoint's signatures are ${profile}`
-  return { at: ['body', 'key'], message, type: 'secret' }
-}
-
-function tooMany(): AppError {
-  return new AppError(
-    'conflict',
-    `${olderSecretsLimit} older secrets are still signing; wait until one has expired, or rotate without a grace period.`,
-  )
 }
 
 const EndpointHeadersIn = Type.Object({

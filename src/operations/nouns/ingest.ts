@@ -17,6 +17,7 @@ import {
   metadata,
   metadataIn,
   nullable,
+  shortText,
   text,
   uid,
   uidOut,
@@ -80,7 +81,7 @@ const about = {
 }
 
 const IngestSourceIn = Type.Object({
-  name: described(Type.String({ minLength: 1, maxLength: 256 }), 'Display name.'),
+  name: described(shortText(256), 'Display name.'),
   uid: Type.Optional(uid('src')),
   type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
   config: maybe(

@@ -22,6 +22,7 @@ import {
   nameText,
   nullable,
   optional,
+  shortText,
   text,
   texts,
 } from '../fields.ts'
@@ -35,7 +36,7 @@ const Tags = Type.Array(channel, { minItems: 1, maxItems: 10 })
 /** An eventId has no dot, so that it can be signed. */
 const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
 
-const ownKey = Type.String({ minLength: 1, maxLength: 256 })
+const ownKey = shortText(256)
 
 /** Descriptions of the fields that requests and answers share. */
 const about = {

@@ -34,6 +34,7 @@ import {
   msgId,
   nullable,
   optional,
+  shortText,
   text,
   uid,
   uidOut,
@@ -73,7 +74,7 @@ const { eventType, channels, tags, headers } = EnvelopeIn.properties
 const fields = {
   uid: Type.Optional(uid('sch')),
   cron: described(Type.String({ maxLength: 256 }), about.cron),
-  timezone: optional(Type.String({ minLength: 1, maxLength: 64 }), about.timezone),
+  timezone: optional(shortText(64), about.timezone),
   eventType,
   channels,
   tags,

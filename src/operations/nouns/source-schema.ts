@@ -28,6 +28,7 @@ import {
   nullable,
   optional,
   schemaOf,
+  shortText,
   text,
   uid,
   uidOut,
@@ -47,7 +48,7 @@ const about = {
 
 const fields = {
   uid: Type.Optional(uid('src')),
-  name: optional(Type.String({ minLength: 1, maxLength: 256 }), about.name),
+  name: optional(shortText(256), about.name),
   settings: optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 }), about.settings),
   disabled: optional(Type.Boolean(), about.disabled),
   metadata: metadataIn,
