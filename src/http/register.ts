@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import { jsonType } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -46,7 +46,8 @@ const events = 'text/event-stream; charset=utf-8'
 export function register(scope: FastifyInstance, route: Route, parts: Parts): void {
   const find = finderOf(route)
   scope.route({
-    method: route.method,
+    // One route for both: Fastify's own route for HEAD would take as long to register as that for GET.
+    method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
     url: urlOf(route),
     ...(route.bodyLimit && { bodyLimit: route.bodyLimit(parts) }),
     config: { ...(route.need !== 'open' && { need: route.need }) },
@@ -59,8 +60,17 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
       ...(find === undefined ? [] : [({ call }: FastifyRequest) => find(parts.store, call as CheckedCall)]),
     ],
     ...(keepsAnswer(route) && answerOnce(parts)),
+    ...(route.method === 'GET' && { onSend: leaveBodyOut }),
     handler: async ({ call }, reply) => write(reply, route, await route.handle(call as never, parts)),
   })
+}
+
+/** An answer to HEAD has the length of the body, and no body. */
+const leaveBodyOut: onSendHookHandler = ({ method }, reply, payload, done) => {
+  if (method !== 'HEAD') return done(null, payload)
+  const bytes = bytesOf(payload)
+  if (bytes !== undefined && bytes.length > 0) reply.header('content-length', bytes.length)
+  done(null, null)
 }
 
 /** Sets status and headers, and gives the body for Fastify to send. A plain value has the first status of the route. */

@@ -16,11 +16,25 @@ export interface Browser {
   close(): Promise<void>
 }
 
+/** A process for each page and each server would cost as much as a test. */
+const oneRenderer = [
+  '--renderer-process-limit=1',
+  '--disable-site-isolation-trials',
+  '--disable-features=IsolateOrigins,site-per-process,SpareRendererForSitePerProcess',
+]
+
 /** Starts a browser. Unpacking it takes longer than any of the tests. */
 export async function startBrowser(): Promise<Browser> {
   const place = await mkdtemp(join(tmpdir(), 'sluice-browser-'))
   const { path, env } = await unpack(place)
-  const flags = ['--headless', '--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage']
+  const flags = [
+    '--headless',
+    '--no-sandbox',
+    '--no-zygote',
+    '--disable-gpu',
+    '--disable-dev-shm-usage',
+    ...oneRenderer,
+  ]
   const browser = spawn(path, [...flags, '--remote-debugging-port=0', `--user-data-dir=${join(place, 'user')}`], {
     stdio: ['ignore', 'ignore', 'pipe'],
     // Without a language, the browser names one that no library takes.

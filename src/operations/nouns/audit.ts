@@ -251,7 +251,7 @@ export function auditOf(
     return {
       actor: request.caller?.id ?? '',
       ip: request.address ?? '',
-      action: `${method} ${path}`,
+      action: `${request.method} ${path}`,
       app: found.app?.id ?? null,
       target: request.url.split('?', 1)[0] as string,
       before: isNew ? null : beforeOf(found),
