@@ -12,6 +12,7 @@ import {
   flagOf,
   type Setting,
   type SettingName,
+  sectionOf,
   settingNames,
   settings,
   variableOf,
@@ -80,6 +81,9 @@ export function loadExisting(world: World, options: Options): Config {
 const deliverySettings = settingNames.filter((name) => !settings[name].ofApi)
 const storeSettings: readonly SettingName[] = ['store', 'encryptionKey', 'logLevel', 'logFormat']
 
+/** A longer list of settings has headings in the help. */
+const headingsFrom = 20
+
 /** Adds the flags of these settings, and `--config`. Flags that are not `shown` are accepted, and left out of the help. */
 export function addSettings(
   command: Commander,
@@ -89,6 +93,7 @@ export function addSettings(
   command.addOption(new Option('--config <FILE>', 'JSON file of settings (default: sluice.json, if it exists)'))
   for (const name of names) {
     const flag = optionFor(name)
+    if (shown.length > headingsFrom) flag.helpGroup(`${sectionOf[name]}:`)
     command.addOption(shown.includes(name) ? flag : flag.hideHelp())
   }
   return command
@@ -102,12 +107,18 @@ function optionFor(name: SettingName): Option {
   const isChoice = placeholder?.includes('|') === true
   const choices = isChoice ? `: ${placeholder.replaceAll('|', ', ')}` : ''
   const shown =
-    fallback === null || fallback === false ? '' : `default: ${kind.show(fallback as NonNullable<unknown>)}; `
+    fallback === null || fallback === false || isEmpty(fallback)
+      ? ''
+      : `default: ${kind.show(fallback as NonNullable<unknown>)}; `
   const text = `${help}${choices} (${shown}${variableOf(name)})`
   return new Option(
     placeholder === undefined ? flagOf(name) : `${flagOf(name)} <${isChoice ? 'WORD' : placeholder}>`,
     text,
   )
+}
+
+function isEmpty(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0
 }
 
 /** `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. */

@@ -15,7 +15,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   not_verified: [
     401,
     'Not verified',
-    'a request to a source without a right signature; `sluice source samples` and `GET …/source/{source_id}/sample` show why it was refused',
+    'a request to a source without a valid signature; `sluice source samples` and `GET …/source/{source_id}/sample` show why it was refused',
   ],
   insufficient_access: [
     403,
@@ -25,7 +25,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   forgery_suspected: [
     403,
     'Forgery suspected',
-    'the request carries a session cookie, but comes from a page of another origin or lacks the token against forgery',
+    'the request carries a session cookie, but comes from a page of another origin or lacks the CSRF token',
   ],
   not_found: [404, 'Not found', 'the object does not exist, or belongs to another application'],
   method_not_allowed: [405, 'Method not allowed', '`Allow` lists the methods'],
@@ -73,7 +73,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   validation: [
     422,
     'Validation failed',
-    '`detail` lists the wrong fields: the first 20, and a last entry of type `more` with the number of the others. An oversized list, object or text is reported without a look inside',
+    '`detail` lists the wrong fields: the first 20, and a last entry of type `more` with the number of the others. The contents of an oversized list, object or text are not checked',
   ],
   invalid_json: [422, 'Invalid JSON', 'the body is not JSON (RFC 8259: no byte order mark, no trailing comma, no NaN)'],
   invalid_utf8: [422, 'Invalid UTF-8', 'the body is not UTF-8'],
@@ -89,7 +89,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   rate_limited: [
     429,
     'Rate limited',
-    'too many requests for the setting in the message, too many unread or unfinished bytes, or too many wrong keys from this address (right keys still work); `Retry-After` says when to try again',
+    'too many requests for the setting in the message, too many unread or unfinished bytes, or too many wrong keys from this address (valid keys still work); `Retry-After` says when to try again',
   ],
   headers_too_large: [431, 'Headers too large', 'more than 16 KiB of headers'],
   internal: [500, 'Internal error', 'a bug in Sluice; the log has it'],

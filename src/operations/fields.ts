@@ -10,9 +10,18 @@ export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
 export const pointerPattern = '^(/([^~/]|~[01])*)*$'
 export const innerPointerPattern = '^(/([^~/]|~[01])*)+$'
 
+/** A uid or an eventId that cannot be mistaken for an id of the same kind. */
+const uidPattern = (prefix: string): string => `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$`
+export const eventIdPattern = '^(?!msg_)[a-zA-Z0-9\\-_]+$'
+
 /** Sentences for patterns that are hard to read. */
 export const patternMeanings: ReadonlyMap<string, string> = new Map([
   [namePattern, 'may contain only letters, digits, -, _ and .'],
+  [eventIdPattern, 'may contain only letters, digits, - and _, and must not begin with msg_'],
+  ...['app', 'ep', 'sch', 'src'].map((prefix): [string, string] => [
+    uidPattern(prefix),
+    `may contain only letters, digits, -, _ and ., and must not begin with ${prefix}_`,
+  ]),
   [instantPattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
   [pointerPattern, 'must be a JSON pointer such as /user/id'],
   [innerPointerPattern, 'must be a JSON pointer such as /user/id'],
@@ -26,7 +35,7 @@ export const closed = { additionalProperties: false } as const
 
 const uidMeaning = 'Your own name for it, unique among its kind; accepted wherever the id is.'
 
-/** A uid that cannot be mistaken for an id of the same kind. */
+/** The schema of a uid, for objects whose ids begin with the prefix. */
 export function uid(prefix: string) {
   return nullable(described(Type.Unsafe<string>(schemaOf({ is: 'uid', prefix })), uidMeaning))
 }

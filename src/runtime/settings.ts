@@ -86,7 +86,7 @@ export const settings = {
   lease: setting(
     duration(second, 10 * minute),
     10 * second,
-    'time without a sign of life after which a worker loses its lanes',
+    'time without a heartbeat after which a worker loses its lanes',
   ),
   region: setting(
     regions,
@@ -99,7 +99,7 @@ export const settings = {
   connectTimeout: setting(
     duration(100, 5 * minute),
     10 * second,
-    'time limit of opening a connection (DNS, TCP, TLS) within timeout, for endpoints without their own',
+    'time limit for opening a connection (DNS, TCP, TLS), within timeout, for endpoints without their own',
   ),
   defaultRate: setting(
     count(0, 1_000_000),
@@ -126,7 +126,7 @@ export const settings = {
   tokenTimeout: setting(
     duration(100, minute),
     10 * second,
-    'time limit of a request for an OAuth 2.0 access token; counts beside the time limit of the attempt',
+    'time limit of a request for an OAuth 2.0 access token; in addition to the time limit of the attempt',
   ),
   tokenRate: setting(
     count(1, 1e6),
@@ -175,7 +175,7 @@ export const settings = {
   maxCommitDelay: setting(
     duration(10, minute),
     5 * second,
-    'longest wait of a publish for the store; above, further publishes are refused (429)',
+    'longest time that a publish waits for the store; above, further publishes are refused (429)',
     'api',
   ),
   apiRate: setting(
@@ -220,12 +220,7 @@ export const settings = {
   ),
   maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules per application', 'api'),
   maxSourcesPerApp: setting(count(1, 1000), 100, 'sources per application', 'api'),
-  refusedSamples: setting(
-    count(0, 100),
-    20,
-    'refused arrivals that are kept of each source, for a week; 0 = none',
-    'api',
-  ),
+  refusedSamples: setting(count(0, 100), 20, 'refused arrivals kept per source, for a week; 0 = none', 'api'),
   refusedArrivals: setting(
     count(1, 1e6),
     120,
@@ -256,12 +251,12 @@ export const settings = {
   deadFile: setting(
     filePath,
     null,
-    'file to which the leader appends each dead letter as a line of JSON; off = forget the letters that wait for one',
+    'file to which the leader appends each dead letter as a line of JSON; off = discard the letters that wait for a file',
   ),
   deadFileSize: setting(
     size(kib, 1024 * 1024 * mib),
     100 * mib,
-    'size at which deadFile is renamed to its name with a number, and a new file begins',
+    'size at which deadFile is rotated: renamed with a number, and a new file begins',
   ),
   alertsFile: setting(
     filePath,
@@ -274,7 +269,7 @@ export const settings = {
     'time that a client has to send a request',
     'api',
   ),
-  uploadPace: setting(size(0, mib), 4 * kib, 'slowest pace of a request body, per second; 0 = any pace', 'api'),
+  uploadPace: setting(size(0, mib), 4 * kib, 'minimum upload rate of a request body, per second; 0 = none', 'api'),
   maxUploadPerClient: setting(
     size(64 * kib, 1024 * mib),
     64 * mib,
@@ -308,22 +303,18 @@ export const settings = {
   metricsListen: setting(
     address,
     null,
-    'address of a server for /metrics alone, without a key; default: /metrics is on the API only',
+    'separate address for /metrics, without a key; default: /metrics is on the API only',
   ),
-  metricsPublic: setting(toggle, false, 'let /metrics of the API be read without a key', 'api'),
+  metricsPublic: setting(toggle, false, 'serve /metrics on the API without a key', 'api'),
   metricsEndpoints: setting(
     count(0, 1000),
     50,
-    'endpoints that metrics name: those with the most waiting deliveries, and those with the most failures; 0 = none',
+    'endpoints that have metrics of their own: those with the most waiting deliveries and the most failures; 0 = none',
   ),
-  shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'time that a shutdown waits for attempts under way'),
+  shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'time that a shutdown waits for attempts in flight'),
   logLevel: setting(choice(logLevels), 'info', 'level of the log on standard error'),
-  logFormat: setting(choice(logFormats), null, 'form of its lines; default: text on a terminal, else JSON'),
-  logAttempts: setting(
-    choice(loggedAttempts),
-    'none',
-    'attempts that have a line of their own in the log, at level info',
-  ),
+  logFormat: setting(choice(logFormats), null, 'format of the log; default: text on a terminal, else JSON'),
+  logAttempts: setting(choice(loggedAttempts), 'none', 'attempts to log, one line each, at level info'),
 } as const
 
 export type SettingName = keyof typeof settings
@@ -333,6 +324,31 @@ type ValueOf<S> = S extends Setting<infer T> ? T : never
 export type Config = { readonly [Name in SettingName]: ValueOf<(typeof settings)[Name]> }
 
 export const settingNames = Object.keys(settings) as SettingName[]
+
+/** Headings of the list of settings, each by the setting that it begins with. */
+const sections: Partial<Record<SettingName, string>> = {
+  store: 'Server',
+  allowNetworks: 'Networks that deliveries may reach',
+  lease: 'Worker',
+  timeout: 'Attempts',
+  retryAfterCap: 'Retries and circuits',
+  bodyLimit: 'Limits',
+  retention: 'Retention, dead letters and alerts',
+  requestTimeout: 'Slow clients',
+  metricsListen: 'Metrics, shutdown and log',
+}
+
+/** The heading that a setting is listed under. */
+export const sectionOf: Readonly<Record<SettingName, string>> = sectionsOf()
+
+function sectionsOf(): Record<SettingName, string> {
+  let section = ''
+  const named = settingNames.map((name) => {
+    section = sections[name] ?? section
+    return [name, section] as const
+  })
+  return Object.fromEntries(named) as Record<SettingName, string>
+}
 
 /** `inFlight` → `SLUICE_IN_FLIGHT`. */
 export function variableOf(name: string): string {

@@ -116,7 +116,8 @@ export function checkUrl(text: string, policy: AddressPolicy): string[] {
   const isPublic = !atHome && hostProblems.length === 0
   const problems: string[] = []
   if (url.protocol === 'http:' && !policy.allowHttp && isPublic) problems.push(noHttps)
-  if (url.username !== '' || url.password !== '') problems.push('The URL contains a user name or password.')
+  if (url.username !== '' || url.password !== '')
+    problems.push('The URL contains a user name or password. Set the auth of the endpoint instead.')
   if (text.includes('#')) problems.push('The URL contains a fragment.')
   problems.push(...hostProblems)
   const judgedLater = isPrivateName(host) && policy.hasNetworks

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { type Setting, settingNames, settings, variableOf } from '../../src/runtime/settings.ts'
+import { type Setting, sectionOf, settingNames, settings, variableOf } from '../../src/runtime/settings.ts'
 import { readPage, readPages, root } from './pages.ts'
 
 const path = 'docs/settings.md'
@@ -10,10 +10,13 @@ const head = '| setting | default | meaning |\n| --- | --- | --- |\n'
 
 /** The table as the settings themselves give it. */
 function table(): string {
+  let section = ''
   const rows = settingNames.map((name) => {
     const { fallback, kind, help } = settings[name] as Setting<unknown>
     const shown = fallback === null ? '–' : `\`${kind.show(fallback as NonNullable<unknown>)}\``
-    return `| \`${name}\` | ${shown} | ${help.replaceAll('|', '\\|')} |\n`
+    const heading = sectionOf[name] === section ? '' : `| **${sectionOf[name]}** | | |\n`
+    section = sectionOf[name]
+    return `${heading}| \`${name}\` | ${shown} | ${help.replaceAll('|', '\\|')} |\n`
   })
   return head + rows.join('')
 }

@@ -7,6 +7,7 @@ import type { Store } from '../../store/store.ts'
 import {
   dateTime,
   described,
+  eventIdPattern,
   flag,
   Headers,
   headersMeaning,
@@ -34,7 +35,7 @@ const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern
 const Channels = Type.Array(channel, { minItems: 1, maxItems: 5 })
 const Tags = Type.Array(channel, { minItems: 1, maxItems: 10 })
 /** An eventId has no dot, so that it can be signed. */
-const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
+const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: eventIdPattern })
 
 const ownKey = shortText(256)
 

@@ -78,7 +78,12 @@ export function EndpointForm({ values, secret, action, onSave, onCancel }: FormP
         <Field
           name="throttleRate"
           label="Requests per second"
-          schema={{ type: 'integer', minimum: 1, maximum: 1_000_000, description: 'Empty for the usual limit.' }}
+          schema={{
+            type: 'integer',
+            minimum: 1,
+            maximum: 1_000_000,
+            description: 'Leave empty for the default limit.',
+          }}
           value={values.throttleRate}
           problem={problems.throttleRate}
           onInput={(text) => set({ throttleRate: text === '' ? null : Number(text) })}

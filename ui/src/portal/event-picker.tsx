@@ -53,7 +53,7 @@ export function EventPicker({ value, onChange }: PickerProps) {
         onChange={(next) => onChange(next === 'all' ? null : [])}
       />
       {value === null ? (
-        <p class="hint">Also those that are added to the catalogue later.</p>
+        <p class="hint">Including event types that are added later.</p>
       ) : (
         <>
           {types.length > 0 && (

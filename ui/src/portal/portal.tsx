@@ -33,7 +33,8 @@ export function Portal() {
   const app = ownApp()
   useEffect(() => {
     look.value = undefined
-    if (app === '') return
+    // A link may have ended this session between the drawing of the page and now.
+    if (app === '' || ownApp() !== app) return
     void call('GET /app/{app_id}/portal', { path: { app_id: app } }).then(
       (found) => {
         look.value = found
