@@ -49,6 +49,11 @@ const longest = [
   // Both wait more than they compute: 68 s and 61 s for 2 s and 15 s of processor time on a busy machine.
   'edge/sweep.test.ts',
   'edge/end-to-end.test.ts',
+  // Two more that wait: 39 s and 24 s, of which they compute a fifth.
+  'engine/erasure.test.ts',
+  'metrics/exact.test.ts',
+  'http/fuzz-postgres.test.ts',
+  'http',
 ]
 /** Folders whose tests start processes and wait for them, and then the rest of those that only compute. */
 const slowFolders = [
