@@ -152,31 +152,45 @@ export function schedules(call: CallRoute): Schedules {
   }
 }
 
+/** A source as the API shows it. */
+export type Source = Static<typeof SourceOut>
+/** A source at its creation, with the secret if Sluice made it. */
+export type NewSource = Static<typeof SourceCreatedOut>
+/** A source in the list of all applications. */
+export type SourceSummary = Static<typeof SourceSummaryOut>
+/** A kind of sender that Sluice can verify. */
+export type SourceProvider = Static<typeof SourceProviderOut>
+/** The new secret of a source. */
+export type SourceSecretRotation = Options<Static<typeof SourceSecretRotateIn>>
+/** A refused request, and why it was refused. */
+export type ArrivalSample = Static<typeof ArrivalSampleOut>
+/** A request to judge. */
+export type SourceTest = Static<typeof SourceTestIn>
+/** Whether a source would accept a request, or why not. */
+export type SourceVerdict = Static<typeof SourceTestOut>
+export type { SourceIn, SourcePatch }
+
 /** URLs that take webhooks of other services in. Each source is named by its id or uid. */
 export interface Sources {
-  create(app: string, input: SourceIn): Promise<Static<typeof SourceCreatedOut>>
-  get(app: string, source: string): Promise<Static<typeof SourceOut>>
-  list(app: string, options?: ListOptions): Promise<List<Static<typeof SourceOut>>>
+  create(app: string, input: SourceIn): Promise<NewSource>
+  get(app: string, source: string): Promise<Source>
+  list(app: string, options?: ListOptions): Promise<List<Source>>
   /** The sources of all applications. */
-  listAll(options?: ListOptions): Promise<List<Static<typeof SourceSummaryOut>>>
+  listAll(options?: ListOptions): Promise<List<SourceSummary>>
   /** The senders that Sluice can verify, with their settings. */
-  providers(): Promise<readonly Static<typeof SourceProviderOut>[]>
+  providers(): Promise<readonly SourceProvider[]>
   /** Absent fields stay; `settings` replaces all settings. */
-  update(app: string, source: string, change: SourcePatch): Promise<Static<typeof SourceOut>>
+  update(app: string, source: string, change: SourcePatch): Promise<Source>
   /** Deletes it; the messages that arrived at it stay. */
   delete(app: string, source: string): Promise<void>
   /** Gives it a new URL. The old URL works for the grace period, two days by default. */
-  rotateToken(app: string, source: string, gracePeriodSeconds?: number): Promise<Static<typeof SourceOut>>
+  rotateToken(app: string, source: string, gracePeriodSeconds?: number): Promise<Source>
   /** Replaces the secret; resolves with the new one if Sluice made it. */
-  rotateSecret(
-    app: string,
-    source: string,
-    rotation?: Options<Static<typeof SourceSecretRotateIn>>,
-  ): Promise<string | null>
+  rotateSecret(app: string, source: string, rotation?: SourceSecretRotation): Promise<string | null>
   /** The newest refused requests, and why they were refused. */
-  samples(app: string, source: string): Promise<readonly Static<typeof ArrivalSampleOut>[]>
+  samples(app: string, source: string): Promise<readonly ArrivalSample[]>
   /** Judges a request without storing anything: whether the source would accept it, or why not. */
-  test(app: string, source: string, request: Static<typeof SourceTestIn>): Promise<Static<typeof SourceTestOut>>
+  test(app: string, source: string, request: SourceTest): Promise<SourceVerdict>
 }
 
 export function sources(call: CallRoute): Sources {
