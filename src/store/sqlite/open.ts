@@ -127,7 +127,7 @@ function setPragmas(db: DatabaseSync): void {
   // Overwrites removed rows on pages that are written anyway. Otherwise a row that moved leaves its bytes behind, where
   // expunging the row does not reach them.
   db.exec('pragma secure_delete = fast')
-  db.exec('pragma cache_size = -24576') // 24 MiB
+  db.exec('pragma cache_size = -32768') // 32 MiB
   // A checkpoint runs inside some unlucky commit, unless most of it was done apart: rarer (every 16 MiB of log) means
   // cheaper in all, since a page that was written often meanwhile is copied once.
   db.exec('pragma wal_autocheckpoint = 4000')
