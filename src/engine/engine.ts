@@ -258,7 +258,7 @@ export class Engine {
   }
 
   #lost(): void {
-    this.#parts.log?.('declared dead by another worker; dropping everything and joining again')
+    this.#parts.log?.('the lease of this worker expired; releasing its lanes and joining again')
     this.#pump.abortAll()
     this.#queue.drop()
     this.#ownership.lose()
