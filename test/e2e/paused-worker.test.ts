@@ -59,7 +59,7 @@ test('a worker that slept past its lease is fenced, joins again and continues', 
 
   // When the worker wakes, its sockets have answers to attempts that are no longer its own.
   worker.resume()
-  await eventually('the worker learns of its death', () => worker.logged.includes('declared dead by another worker'))
+  await eventually('the worker learns of its death', () => worker.logged.includes('the lease of this worker expired'))
   const rejoined = await eventually('the worker joins anew', async () => {
     const rows = await place.query(
       `select id from worker where ended_at is null and description like '%worker (pid ${worker.pid} %'`,
