@@ -75,8 +75,9 @@ async function quiet(server: PostgresServer, url: string): Promise<void> {
 /** Emptied ones are used again: a copy of a database is 10 MB to write, and a store opens four connections and more. */
 const emptied: { readonly url: string; readonly store: Store }[] = []
 
-async function openEmpty(): Promise<(typeof emptied)[number]> {
+async function openEmpty(prepare?: (url: string) => Promise<void>): Promise<(typeof emptied)[number]> {
   const url = await newDatabase()
+  await prepare?.(url)
   const store = await openPostgresStore(context, { url })
   beforeEnd.push(() => store.close())
   return { url, store }
@@ -98,9 +99,14 @@ async function empty(server: PostgresServer, url: string): Promise<void> {
 
 const deaf: Watcher = { rows() {}, lanes() {}, settings() {} }
 
-/** A store on a new database, for tests that add tables, or see what a store remembers. */
-export async function openNewPostgresHarness(): Promise<Harness & { readonly url: string }> {
-  const { url, store } = await openEmpty()
+/**
+ * A store on a new database, for tests that add tables, or see what a store remembers. The database may be prepared before the
+ * store connects to it.
+ */
+export async function openNewPostgresHarness(
+  prepare?: (url: string) => Promise<void>,
+): Promise<Harness & { readonly url: string }> {
+  const { url, store } = await openEmpty(prepare)
   return harnessOf(await sharedServer(), url, store, () => store.close())
 }
 

@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
 import { closingMs } from '../maintenance.ts'
 import type { Special } from '../publishing.ts'
-import { sqlNow, withClock } from './database.ts'
+import { isAmong, sqlNow, withClock } from './database.ts'
 import { integers, type PostgresStatement, postgresStatement, type Run, texts } from './sessions.ts'
 
 /** How long a statement may have waited for a window's row since it read the clock. */
@@ -56,7 +56,7 @@ const replaceWaiting = postgresStatement('replace-waiting')`
     returning ctid as place
   ), ended as (
     insert into coalesced (message, endpoint, at, successor)
-    select replaced, endpoint, now, successor from clock, found where place in (select place from taken)
+    select replaced, endpoint, now, successor from clock, found where ${isAmong('place', 'select place from taken')}
     on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor
     returning message, endpoint
   )

@@ -11,10 +11,11 @@ import {
   untried,
 } from '../delivering.ts'
 import { type PendingColumns, pendingColumns, spanOf, spanOfKeys, toPendingRow } from '../sql/message-rows.ts'
-import { type Database, withClock } from './database.ts'
+import { type Database, isAmong, withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
 import { integers, postgresStatement, texts } from './sessions.ts'
-import { settling, withDead } from './settling.ts'
+import { withDead } from './settle-statement.ts'
+import { settling } from './settling.ts'
 
 /**
  * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
@@ -150,7 +151,7 @@ const endRows = postgresStatement('end-resting')`
       delete from pending where ctid = any (array (select place from found))
       returning ctid as place
     ), ended as materialized (
-      select * from found where place in (select place from taken)
+      select * from found where ${isAmong('place', 'select place from taken')}
     ), ${withDead(
       `endpoint, message, app, reason, attempts, now, since, ${untried.status}, '${untried.code}', null, null`,
       'clock, ended',

@@ -2,7 +2,7 @@ import type { Identity } from '../../domain/ids.ts'
 import { delayOf, isPlain, keptPlan } from '../plan.ts'
 import type { Publication } from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
-import { withClock } from './database.ts'
+import { isAmong, withClock } from './database.ts'
 import { booleans, integers, type PostgresStatement, packed, postgresStatement, texts } from './sessions.ts'
 
 /**
@@ -77,7 +77,7 @@ function sqlReserved(hasOnce: boolean): string {
 
 const sqlTaken = `
   , taking as materialized (
-    select once.* from once where key in (select key from accepted)
+    select once.* from once where ${isAmong('key', 'select key from accepted')}
   ), taken as (
     insert into idempotency (hash, fingerprint, expires_at, message)
     select hash, fingerprint, now + ttl_ms, key from clock, taking order by hash

@@ -1,102 +1,19 @@
-import { replay } from '../../domain/delivery.ts'
-import { managementApplication } from '../../domain/endpoint.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
-import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
+import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
-import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
 import { type Database, sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
-import { booleans, integers, packed, postgresStatement, type Run, texts } from './sessions.ts'
-
-/** Parts of a statement that store dead letters, each in the place of an earlier one, and keep them for a dead-letter file. */
-export function withDead(columns: string, from: string): string {
-  const changed = letterColumns.split(', ').filter((column) => column !== 'endpoint' && column !== 'message')
-  return `dead as (
-      insert into dead (${letterColumns})
-      select distinct on (endpoint, message) ${columns} from ${from} order by endpoint, message
-      on conflict (endpoint, message) do update
-        set ${changed.map((column) => `${column} = excluded.${column}`).join(', ')}
-      returning ${letterColumns}
-    ), kept as (
-      ${keepForFile('dead where true')}
-    )`
-}
-
-/**
- * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
- * batches and its renewals pass, but not being declared dead), and everything else is fed by that row: without it there is
- * no input and nothing is written. Likewise nothing is written when the subscriptions to notices are no longer at the version
- * $22: the caller reads them and settles again.
- *
- * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
- * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is
- * kept, and see lockRows.) Only rows that were really deleted are queued again or dead: a missing row was settled before, by
- * a call whose answer got lost, or its message was expunged meanwhile. Its attempt is then recorded without the receiver's
- * words, which may echo the message.
- */
-const settleBatch = postgresStatement('settle')`
-    ${withClock}, fence as materialized (
-      select id from worker where id = $1 and ended_at is null for key share
-    ), known as materialized (
-      select from application where key = ${managementApplication} and version = $22
-    ), settled as materialized (
-      select s.*, clock.now, substring($18::bytea from s.start for s.length) as response
-        from (select from fence where $22::bigint is null or exists (select from known)) as gate, clock, unnest(
-               $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
-               $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
-               $16::integer[], $17::integer[], $19::boolean[], $20::text[], $21::text[]
-             ) as s (endpoint, class, due_at, message, app, n, id,
-                     started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length, stays,
-                     response_headers, timings)
-    ), found as materialized (
-      select s.*, p.*
-        from settled s cross join lateral (
-               select ctid as place, since, attempts + case when s.id is null then 0 else 1 end as attempts,
-                      prior_attempts, order_key, expires_at, variant
-                 from pending
-                where endpoint = s.endpoint and class = s.class and due_at = s.due_at and message = s.message
-                limit 1
-             ) as p
-       where not s.stays
-    ), taken as (
-      delete from pending where ctid = any (array (select place from found))
-      returning ctid as place
-    ), unfinished as materialized (
-      select * from found
-       where case when wait_ms is not null or dead_reason is not null then place in (select place from taken) end
-    ), queued as materialized (
-      select s.*,
-             case when s.stays then exists (
-                    select from pending
-                     where endpoint = s.endpoint and class = s.class and due_at = s.due_at and message = s.message)
-                  else exists (
-                    select from found f
-                     where f.endpoint = s.endpoint and f.class = s.class and f.due_at = s.due_at and f.message = s.message
-                       and f.place in (select place from taken))
-             end as is_queued
-        from settled s where s.id is not null
-    ), recorded as (
-      insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger,
-                           response_headers, timings)
-      select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code,
-             case when is_queued then error end, case when is_queued then response end, now + wait_ms,
-             case when class = ${replay} then 'manual' else 'scheduled' end,
-             case when is_queued then response_headers::json end, timings
-        from queued
-      on conflict do nothing
-    ), waiting as (
-      insert into pending
-             (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
-      select endpoint, 1, now + wait_ms, message, since, attempts, prior_attempts, order_key, expires_at, variant
-        from unfinished where wait_ms is not null
-      on conflict do nothing
-    ), ${withDead(
-      'endpoint, message, app, dead_reason, attempts, now, since, status, code, error, response',
-      'unfinished where dead_reason is not null',
-    )}
-    select exists (select from fence) as alive, $22::bigint is null or exists (select from known) as known`
+import { integers, postgresStatement, type Run, texts } from './sessions.ts'
+import {
+  type SettleAnswer,
+  settlingAny,
+  settlingDelivered,
+  stays,
+  valuesOfRows,
+  wasOvertaken,
+} from './settle-statement.ts'
 
 /**
  * An operator's command changes a row, and a row that is changed while it is being settled has another place by then. The
@@ -110,6 +27,11 @@ const lockRows = postgresStatement('lock-rows')`
               where endpoint = l.endpoint and class = l.class and due_at = l.due_at and message = l.message
               limit 1 for update
            ) as p`
+
+/** A column of `held`, which holds arrays, for the row at hand. Its place is found by halving: the arrays are in its order. */
+function sqlOfHeld(column: string): string {
+  return `(select ${column} from held)[width_bucket(ctid, (select places from held))]`
+}
 
 // Settled twice, it would be counted twice, but for the count of all attempts that it must have. When an operator had it retried
 // while it was being sent, that attempt counts as one before the retry.
@@ -125,13 +47,16 @@ const holdRows = postgresStatement('hold-rows')`
                   and prior_attempts + attempts = h.prior_attempts + h.attempts
                 limit 1
              ) as p
+    ), held as materialized (
+      select array_agg(place order by place) as places, array_agg(until order by place) as untils,
+             array_agg(is_same order by place) as same
+        from found
     )
     update pending set
-           attempts = attempts + (select is_same::integer from found where place = pending.ctid),
-           prior_attempts = prior_attempts + (select (not is_same)::integer from found where place = pending.ctid),
-           held_until = case
-             when held_until = ${skipMark} then held_until
-             else (select case when is_same then until else held_until end from found where place = pending.ctid) end
+           attempts = attempts + (${sqlOfHeld('same')})::integer,
+           prior_attempts = prior_attempts + (not ${sqlOfHeld('same')})::integer,
+           held_until = case when held_until = ${skipMark} or not ${sqlOfHeld('same')} then held_until
+                             else ${sqlOfHeld('untils')} end
      where ctid = any (array (select place from found))`
 
 const saveHealth = postgresStatement('save-health')`
@@ -174,10 +99,27 @@ export function settling(database: Database): Delivering['settle'] {
     settlements: readonly Settlement[],
     version: number | null,
   ): Promise<Answer> {
-    const values = [worker, ...valuesOf(settlements), version]
-    const [row] = await run<{ alive: boolean; known: boolean }>(settleBatch, values)
+    const [row] = await run<SettleAnswer>(...settlingAny(worker, settlements, version))
     if (row?.alive !== true) return 'fenced'
     return row.known ? 'settled' : 'outdated'
+  }
+
+  /** Settles a batch in which all were delivered and are still queued; undefined for any other, of which nothing is recorded. */
+  async function settlePlainly(
+    worker: number,
+    settlements: readonly Settlement[],
+    version: number | null,
+  ): Promise<Answer | undefined> {
+    const delivered = version === null ? settlingDelivered(worker, settlements) : undefined
+    if (delivered === undefined) return undefined
+    try {
+      const [row] = await relaxed.run<SettleAnswer>(...delivered)
+      if (row?.alive !== true) return 'fenced'
+      return row.found ? 'settled' : undefined
+    } catch (error) {
+      if (!wasOvertaken(error)) throw error
+      return undefined
+    }
   }
 
   /** Records the effects on whole endpoints; answers which of them it disabled. */
@@ -228,7 +170,8 @@ export function settling(database: Database): Delivering['settle'] {
           if (answer === 'settled') disabled = await applyEffects(run, effects)
           return answer
         })
-      : await settle(sessions.run, worker, settlements, version)
+      : ((await settlePlainly(worker, settlements, version)) ??
+        (await settle(sessions.run, worker, settlements, version)))
     if (disabled.length > 0) signals.settings(disabled)
     return answer
   }
@@ -246,48 +189,6 @@ export function settling(database: Database): Delivering['settle'] {
 
 /** `outdated`: the subscriptions to notices changed, and nothing was recorded. */
 type Answer = 'settled' | 'fenced' | 'outdated'
-
-/** Parameters 2 to 21. */
-function valuesOf(settlements: readonly Settlement[]): unknown[] {
-  const responses = packed(settlements.map((s) => s.attempt?.response ?? null))
-  return [
-    integers(settlements.map((s) => s.endpoint)),
-    integers(settlements.map((s) => s.row.class)),
-    integers(settlements.map((s) => s.row.dueAt)),
-    integers(settlements.map((s) => s.row.message)),
-    integers(settlements.map((s) => s.app)),
-    integers(settlements.map((s) => s.row.priorAttempts + s.row.attempts + 1)),
-    texts(settlements.map((s) => s.attempt?.id ?? null)),
-    integers(settlements.map((s) => s.attempt?.startedAgoMs ?? 0)),
-    integers(settlements.map((s) => s.attempt?.durationMs ?? 0)),
-    integers(settlements.map(({ attempt }) => (attempt ?? untried).status)),
-    texts(settlements.map(({ attempt }) => (attempt ?? untried).code)),
-    texts(settlements.map((s) => storable(s.attempt?.error ?? null))),
-    texts(settlements.map((s) => (s.verdict.state === 'dead' ? s.verdict.reason : null))),
-    // Rounded up, so that a wait is never undercut.
-    integers(settlements.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : null))),
-    responses.starts,
-    responses.lengths,
-    responses.bytes,
-    booleans(settlements.map(stays)),
-    texts(settlements.map((s) => s.attempt?.responseHeaders ?? null)),
-    texts(settlements.map((s) => s.attempt?.timings ?? null)),
-  ]
-}
-
-/** Whether its row stays where it is. */
-function stays({ verdict }: Settlement): boolean {
-  return verdict.state === 'delayed' || verdict.state === 'blocked'
-}
-
-function valuesOfRows(settlements: readonly Settlement[]): string[] {
-  return [
-    integers(settlements.map((s) => s.endpoint)),
-    integers(settlements.map((s) => s.row.class)),
-    integers(settlements.map((s) => s.row.dueAt)),
-    integers(settlements.map((s) => s.row.message)),
-  ]
-}
 
 function valuesOfStaying(staying: readonly Settlement[]): unknown[] {
   return [
@@ -311,9 +212,4 @@ function valuesOfHolds(holds: LaneEffects['holds']): [string, string] {
     longest.set(endpoint, Math.max(longest.get(endpoint) ?? 0, Math.ceil(holdMs)))
   }
   return [integers([...longest.keys()]), integers([...longest.values()])]
-}
-
-/** An error text may quote what a receiver sent; Postgres takes every character but one. */
-function storable(text: string | null): string | null {
-  return text === null ? null : text.replaceAll('\0', '\ufffd')
 }

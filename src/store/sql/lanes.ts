@@ -16,13 +16,16 @@ import type { Store } from '../store.ts'
 import { among, greatest, has, rowsOf } from './dialect.ts'
 import { type PendingColumns, pendingColumns, sqlRetryInMs, toPendingRow, toRetryInMs } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
-import { fragment, statement } from './statement.ts'
+import { either, fragment, statement } from './statement.ts'
 
+const answers = rowsOf(':answers', 'answer', { endpoint: 'bigint', snapshot: 'text' })
+// On Postgres a join may be driven from all lanes.
 const saveSnapshots = statement('save-snapshots')`
-  update lane set snapshot_at = :now, snapshot = (
-           select answer.snapshot from ${rowsOf(':answers', 'answer', { endpoint: 'bigint', snapshot: 'text' })}
-            where answer.endpoint = lane.endpoint limit 1)
-   where ${among('endpoint', ':endpoints')} and owner = :worker`
+  update lane set snapshot_at = :now, ${either(
+    fragment`snapshot = answer.snapshot from ${answers} where answer.endpoint = lane.endpoint`,
+    `snapshot = (:answers.snapshot::text[])[array_position(:answers.endpoint::bigint[], endpoint)]
+      where endpoint = any (:answers.endpoint::bigint[])`,
+  )} and owner = :worker`
 const selectSnapshots = statement<StoredAnswer>('lane-snapshots')`
   select endpoint, owner, snapshot, snapshot_at as "snapshotAt" from lane
    where ${among('endpoint', ':endpoints')} order by endpoint`
@@ -181,8 +184,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Store, 'findLane' | 
       if (answers.length === 0) return
       // The last answer for each lane, in case of several.
       const last = [...new Map(answers.map((answer) => [answer.endpoint, answer])).values()]
-      const endpoints = last.map(({ endpoint }) => endpoint)
-      yield* port.relaxed.transaction((sql) => sql.all(saveSnapshots, { worker, endpoints, answers: last }))
+      yield* port.relaxed.transaction((sql) => sql.run(saveSnapshots, { worker, answers: last }))
     },
 
     *readAnswers(endpoints) {

@@ -198,6 +198,29 @@ export function settling(open: Open): void {
     assertRemaining(due?.nextInMs, longMs)
   })
 
+  test('of a batch of delivered ones, the answers of those that no longer wait are not kept', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    const publication = await world.publication([endpoint])
+    await world.store.publish(Array.from({ length: 3 }, () => publication))
+    const response = new Uint8Array([0, 255, 10])
+    const settlements = (await world.rows(endpoint)).map((row) => {
+      const { attempt, ...rest } = world.settlement(endpoint, row, { state: 'delivered' })
+      return { ...rest, attempt: { ...attempt, response, responseHeaders: '{"server":"a"}' } }
+    })
+    const [first, gone, last] = settlements.map(({ row }) => row.message) as [number, number, number]
+    await world.harness.sql(`delete from pending where message = ${gone}`)
+    assert.equal(await world.store.settle(worker, settlements, noEffects), 'settled')
+    for (const message of [first, gone, last]) {
+      const [attempt] = await world.store.attemptsOf(message)
+      assert.deepEqual([attempt?.code, attempt?.n], ['delivered', 1])
+      assert.deepEqual([...(attempt?.response ?? [])], message === gone ? [] : [...response])
+      assert.equal(attempt?.responseHeaders?.server, message === gone ? undefined : 'a')
+    }
+    assert.equal((await world.store.counts()).pending, 0)
+  })
+
   test('an endpoint that is gone is disabled for good, and what waits for it stays', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
