@@ -8,7 +8,8 @@ import { latencyFigures } from './percentile.ts'
 /** The publisher, a process of its own: keep-alive connections with one request under way on each. */
 
 export interface LoadTarget {
-  readonly url: string
+  /** Where to publish; of several addresses, each in turn. */
+  readonly url: string | readonly string[]
   readonly key: string
   readonly connections: number
   /** Gives each request an Idempotency-Key of its own, as every SDK does. */
@@ -145,16 +146,27 @@ async function finish(log: Log, open: HttpConnection[], runs: readonly Promise<v
  * the first requests of a storm would wait for that.
  */
 async function openConnections({ url, connections }: LoadTarget): Promise<HttpConnection[]> {
-  const greeting = Buffer.from(`GET /api/v1/health HTTP/1.1\r\nhost: ${new URL(url).host}\r\n\r\n`)
-  const open = await Promise.all(Array.from({ length: connections }, () => connect(url)))
+  const [server = ''] = [url].flat()
+  const greeting = Buffer.from(`GET /api/v1/health HTTP/1.1\r\nhost: ${new URL(server).host}\r\n\r\n`)
+  const open = await Promise.all(Array.from({ length: connections }, () => connect(server)))
   const greet = (connection: HttpConnection) =>
     new Promise<void>((resolve, reject) => connection.send(greeting, reject, () => resolve()))
   await Promise.all(open.map(greet))
   return open
 }
 
-/** The maker of the next request: always the same bytes, but for the key and the video. */
+/** The maker of the next request: always the same bytes, but for the address, the key and the video. */
 function requestFor(target: LoadTarget): () => Buffer {
+  const { url } = target
+  if (typeof url === 'string') return requestTo({ ...target, url })
+  const makers = url.map((each) => requestTo({ ...target, url: each }))
+  let count = 0
+  return () => (makers[count++ % makers.length] as () => Buffer)()
+}
+
+type OneTarget = LoadTarget & { readonly url: string }
+
+function requestTo(target: OneTarget): () => Buffer {
   const { subjects = 1 } = target
   const next = requestAboutOne(target)
   if (subjects === 1) return next
@@ -167,7 +179,7 @@ function requestFor(target: LoadTarget): () => Buffer {
   }
 }
 
-function requestAboutOne({ url, key, keyed = false }: LoadTarget): () => Buffer {
+function requestAboutOne({ url, key, keyed = false }: OneTarget): () => Buffer {
   const { host, pathname } = new URL(url)
   const head = [
     `POST ${pathname} HTTP/1.1`,

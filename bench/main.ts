@@ -4,6 +4,7 @@ import { Argument, Command, Option } from 'commander'
 import { type Bench, openBench, type Scenario, type StoreKind } from './bench.ts'
 import { isMet, renderFigures, roundedFigures } from './report.ts'
 import { backlog } from './scenarios/backlog.ts'
+import { broad } from './scenarios/broad.ts'
 import { coalesce } from './scenarios/coalesce.ts'
 import { fairness } from './scenarios/fairness.ts'
 import { ingest } from './scenarios/ingest.ts'
@@ -13,6 +14,7 @@ import { rate } from './scenarios/rate.ts'
 import { shed } from './scenarios/shed.ts'
 import { spike } from './scenarios/spike.ts'
 import { throughput } from './scenarios/throughput.ts'
+import { wide } from './scenarios/wide.ts'
 
 /** `npm run bench -- <scenario> [--store sqlite|postgres] [--json]`: measures, and prints one JSON object last. */
 
@@ -27,8 +29,10 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   shed,
   spike,
   coalesce,
+  broad,
+  wide,
 }
-const limitMs = 180_000
+const limitMs = 300_000
 
 interface Options {
   readonly store: StoreKind

@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { DatabaseSync, StatementSync } from 'node:sqlite'
 import pg from 'pg'
 
@@ -10,9 +11,13 @@ import pg from 'pg'
 export interface Spent {
   readonly statements: number
   readonly cpuUs: number
+  /** The longest turn of the event loop since the last time that this was asked, to 5 ms. */
+  readonly longestTurnMs: number
 }
 
 let statements = 0
+const turns = monitorEventLoopDelay({ resolution: 5 })
+turns.enable()
 
 countCalls(StatementSync.prototype, ['run', 'get', 'all', 'iterate'])
 countCalls(DatabaseSync.prototype, ['exec'])
@@ -20,7 +25,8 @@ countCalls(pg.Client.prototype, ['query'])
 
 process.on('message', () => {
   const { user, system } = process.cpuUsage()
-  process.send?.({ statements, cpuUs: user + system } satisfies Spent)
+  process.send?.({ statements, cpuUs: user + system, longestTurnMs: turns.max / 1e6 } satisfies Spent)
+  turns.reset()
 })
 process.on('disconnect', () => process.exit(1))
 process.channel?.unref() // The server must still be able to end by itself.

@@ -40,7 +40,7 @@ interface Route {
 }
 
 const ok = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok')
-const timelineSlices = Math.ceil(180_000 / sliceMs)
+const timelineSlices = Math.ceil(300_000 / sliceMs)
 
 const routes = new Map<string, Route>()
 const seen = new Set<string>()

@@ -13,11 +13,14 @@ import { eventType, payload } from './event.ts'
 import { createDatabase } from './postgres.ts'
 import { encryptionKey } from './server.ts'
 
+/** Seals as every server here does. */
+export const vault = openVault(readEncryptionKeys(encryptionKey) ?? [], systemRandomBytes)
+
 const context: StoreContext = {
   clock: systemClock,
   random: systemRandom,
   randomText: systemRandomText,
-  vault: openVault(readEncryptionKeys(encryptionKey) ?? [], systemRandomBytes),
+  vault,
 }
 
 /** Where an empty store is, as the setting `SLUICE_STORE` says it. */

@@ -1,5 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
+import { FairQueue } from '../domain/fair-queue.ts'
 import type { DeadReason, Verdict } from '../domain/judge.ts'
 import type { OrderedLane } from '../domain/lane.ts'
 import { type Entry, isBefore } from '../domain/queue.ts'
@@ -14,8 +15,8 @@ import type { OwnedLane } from './owned-lane.ts'
  * One call reads at most this many pages, so that the event loop is soon free for others: few of lanes that have something
  * to send until then, more of empty lanes, which usually get a row or two.
  */
-const fullLanesPerCall = 2
-const emptyLanesPerCall = 64
+const fullPagesPerCall = 2
+const emptyPagesPerCall = 64
 
 /** The row of a message that this process has just stored. */
 const plainRow: Omit<PendingRow, 'message' | 'dueAt'> = {
@@ -23,18 +24,31 @@ const plainRow: Omit<PendingRow, 'message' | 'dueAt'> = {
   ...{ orderKey: null, retryInMs: 0, expiresInMs: null, variant: null },
 }
 
-interface ReadRequest {
+/** One page of one class of a lane. */
+interface PageRequest {
   readonly owned: OwnedLane
   readonly class: Class
 }
 
+/** The pages that a lane waits for. All of them are read by one call. */
+interface LaneRequest {
+  readonly owned: OwnedLane
+  readonly classes: Class[]
+  wasEmpty: boolean
+  taken: boolean
+}
+
 /**
  * Brings rows from the store into the lanes' queues, a page at a time, so that a backlog of a million rows costs memory for
- * a few hundred. All lanes that need rows in one turn share one call.
+ * a few hundred. Lanes that need rows in one turn share a call. When there are more than one call may read, applications
+ * take turns, and lanes without anything to send go before the others; a turn costs the same however many lanes wait.
  */
 export class Reader {
   readonly #parts: ReaderParts
-  #requests: ReadRequest[] = []
+  readonly #requests = new Map<OwnedLane, LaneRequest>()
+  /** Waiting lanes by whether they have something to send. A lane that has sent all meanwhile is in both. */
+  readonly #full = new FairQueue<LaneRequest>()
+  readonly #empty = new FairQueue<LaneRequest>()
   #scheduled = false
 
   constructor(parts: ReaderParts) {
@@ -43,11 +57,30 @@ export class Reader {
 
   /** Requests more rows of a class, if the lane needs them. */
   request(owned: OwnedLane, itsClass: Class): void {
-    for (const c of owned.rows.classesToRead(itsClass)) {
-      owned.rows.beginRead(c, this.#parts.clock.steady())
-      this.#requests.push({ owned, class: c })
-      this.#soon()
+    const wanted = owned.rows.classesToRead(itsClass)
+    if (wanted.length === 0) return this.#hurry(owned)
+    const now = this.#parts.clock.steady()
+    let request = this.#requests.get(owned)
+    if (request === undefined) {
+      request = { owned, classes: [], wasEmpty: owned.lane.queued === 0, taken: false }
+      this.#requests.set(owned, request)
+      const queue = request.wasEmpty ? this.#empty : this.#full
+      queue.push(owned.endpoint.app, request)
     }
+    for (const c of wanted) {
+      owned.rows.beginRead(c, now)
+      request.classes.push(c)
+    }
+    this.#soon()
+  }
+
+  /** A lane that waited with something to send, and has sent it, waits with the empty ones. */
+  #hurry(owned: OwnedLane): void {
+    if (owned.lane.queued > 0) return
+    const request = this.#requests.get(owned)
+    if (request === undefined || request.wasEmpty) return
+    request.wasEmpty = true
+    this.#empty.push(owned.endpoint.app, request)
   }
 
   /** Requests more rows of every class. */
@@ -66,19 +99,26 @@ export class Reader {
 
   /** Reads now, without waiting for other requests that would share the call. */
   readNow(): void {
-    if (this.#requests.length === 0) return
-    const all = this.#requests
-    this.#requests = []
-    const chosen: ReadRequest[] = []
-    let [full, empty] = [0, 0]
-    for (const request of all) {
-      const fits = request.owned.lane.queued === 0 ? empty++ < emptyLanesPerCall : full++ < fullLanesPerCall
-      // The classes of an ordered lane are read together.
-      if (fits || (chosen.length > 0 && chosen.at(-1)?.owned === request.owned)) chosen.push(request)
-      else this.#requests.push(request)
+    if (this.#requests.size === 0) return
+    const pages: PageRequest[] = []
+    this.#choose(this.#empty, emptyPagesPerCall, pages)
+    this.#choose(this.#full, fullPagesPerCall, pages)
+    if (this.#requests.size > 0) this.#soon()
+    if (pages.length > 0) void this.#read(pages)
+  }
+
+  #choose(queue: FairQueue<LaneRequest>, atMost: number, pages: PageRequest[]): void {
+    for (let left = atMost; left > 0; ) {
+      const request = queue.shift()
+      if (request === undefined) return
+      if (request.taken) continue
+      request.taken = true
+      const { owned } = request
+      this.#requests.delete(owned)
+      if (!owned.isOwned) continue
+      for (const c of request.classes) pages.push({ owned, class: c })
+      left -= request.classes.length
     }
-    if (this.#requests.length > 0) this.#soon()
-    void this.#read(chosen)
   }
 
   #soon(): void {
@@ -90,7 +130,7 @@ export class Reader {
     })
   }
 
-  async #read(requests: readonly ReadRequest[]): Promise<void> {
+  async #read(requests: readonly PageRequest[]): Promise<void> {
     const { store, clock, loop, onTrouble } = this.#parts
     const reads = requests.map(({ owned, class: itsClass }) => owned.rows.readOf(itsClass))
     let pages: DueRows[] | undefined
@@ -113,7 +153,7 @@ export class Reader {
     loop.startSome()
   }
 
-  #take(request: ReadRequest, page: DueRows, limit: number, horizons: Horizons): void {
+  #take(request: PageRequest, page: DueRows, limit: number, horizons: Horizons): void {
     const { clock, scheduler, loop, onUnwanted } = this.#parts
     const { owned, class: itsClass } = request
     const now = clock.steady()
@@ -134,7 +174,7 @@ export class Reader {
    * store no longer has are gone.
    */
   #takeOrdered(
-    { owned, class: itsClass }: ReadRequest,
+    { owned, class: itsClass }: PageRequest,
     page: DueRows,
     limit: number,
     horizons: Horizons,
@@ -195,7 +235,7 @@ type Horizons = ReadonlyMap<OwnedLane, PendingRow>
  * For each ordered lane, the last place up to which both its fresh and its timed rows have been read. A row behind it in one
  * class may have to go before an unread row of the other. A lane of which both were read to their end has none.
  */
-function horizonsOf(requests: readonly ReadRequest[], reads: readonly DueRead[], pages: readonly DueRows[]): Horizons {
+function horizonsOf(requests: readonly PageRequest[], reads: readonly DueRead[], pages: readonly DueRows[]): Horizons {
   const horizons = new Map<OwnedLane, PendingRow>()
   for (const [i, { owned, class: itsClass }] of requests.entries()) {
     const rows = pages[i]?.rows ?? []

@@ -75,13 +75,55 @@ test('all lanes that need rows in one turn share one call', async () => {
   const call = readDue.next()
   assert.deepEqual(call.args[0], [
     { endpoint: 1, class: fresh, after: null, limit: pageRows },
-    { endpoint: 2, class: timed, after: null, limit: pageRows },
     { endpoint: 1, class: replay, after: null, limit: pageRows },
+    { endpoint: 2, class: timed, after: null, limit: pageRows },
   ])
-  call.answer([page(rows(1, 2)), page(rows(3, 4, timed)), page()])
+  call.answer([page(rows(1, 2)), page(), page(rows(3, 4, timed))])
   await clock.settle()
   assert.deepEqual(start(9).toSorted(), [1, 2, 3, 4])
   assert.equal(readDue.open, 0, 'all three reached their end')
+})
+
+test('an application with 10,000 lanes to read delays the one lane of another by one lane', async () => {
+  const { clock, scheduler, readDue, reader, own } = open()
+  for (let key = 1; key <= 10_000; key++) reader.requestAll(own(key))
+  const other = aLane({ ...endpointOf(20_000), app: 2 }, scheduler, clock.steady())
+  reader.request(other, fresh)
+  await clock.settle()
+  const [reads] = readDue.next().args
+  assert.deepEqual(
+    reads.slice(0, 4).map(({ endpoint }) => endpoint),
+    [1, 1, 1, 20_000],
+  )
+  assert.ok(reads.length < 70, 'a call is short, however many lanes wait')
+})
+
+test('a lane that sent all it had while it waited to be read goes before lanes that have something to send', async () => {
+  const { clock, readDue, reader, own, start } = open()
+  const lanes = Array.from({ length: 20 }, (_, i) => own(i + 1))
+  for (const owned of lanes) {
+    const key = owned.endpoint.key
+    assert.ok(!reader.acceptStored(owned, stored(key), 0), 'nothing was read yet')
+    reader.request(owned, fresh)
+  }
+  await clock.settle()
+  readDue
+    .next()
+    .answer(lanes.map(({ endpoint }) => page(rows(endpoint.key * 1000, endpoint.key * 1000 + pageRows - 1))))
+  await clock.settle()
+  // All but 60 rows of each lane start, so that all want more; then the last one sends the rest.
+  start(lanes.length * (pageRows - 60))
+  for (const owned of lanes) reader.request(owned, fresh)
+  const last = lanes.at(-1) as OwnedLane
+  for (const owned of lanes) owned.lane.closed = owned !== last
+  start(1000)
+  reader.request(last, fresh)
+  await clock.settle()
+  const [reads] = readDue.next().args
+  assert.deepEqual(
+    reads.map(({ endpoint }) => endpoint),
+    [20, 1, 2],
+  )
 })
 
 test('a backlog is read page by page, each behind the last row, only while fewer than 64 are queued', async () => {

@@ -1,0 +1,44 @@
+import { Queue } from './queue.ts'
+
+/**
+ * Work of many tenants, first in first out within one of them. Tenants take turns, an item a turn, so that a tenant with
+ * 100,000 items costs another one turn. Each step takes the same time, however many tenants and items there are.
+ */
+export class FairQueue<T> {
+  readonly #tenants = new Map<number, Queue<T>>()
+  /** The tenants with items, in the order of their turns. */
+  readonly #ring = new Queue<number>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** The number of tenants with items. */
+  get tenants(): number {
+    return this.#tenants.size
+  }
+
+  push(tenant: number, item: T): void {
+    let items = this.#tenants.get(tenant)
+    if (items === undefined) {
+      items = new Queue()
+      this.#tenants.set(tenant, items)
+      this.#ring.push(tenant)
+    }
+    items.push(item)
+    this.#size++
+  }
+
+  /** Takes the next item of the tenant whose turn it is. */
+  shift(): T | undefined {
+    const tenant = this.#ring.shift()
+    if (tenant === undefined) return undefined
+    const items = this.#tenants.get(tenant) as Queue<T>
+    const item = items.shift()
+    this.#size--
+    if (items.size > 0) this.#ring.push(tenant)
+    else this.#tenants.delete(tenant)
+    return item
+  }
+}
