@@ -26,6 +26,8 @@ const takeOverLeases = 3
 /** Workers that a log line looks among. */
 const listedWorkers = 100
 const bodyCacheBytes = 16 * 1024 * 1024
+/** A worker that is stopping looks this often which of its lanes have no attempt any more. */
+const handOnMs = 20
 /** How long a shutdown tries to record results. Without a store it would wait for ever; others send them again. */
 const recordLimitMs = 5000
 
@@ -142,6 +144,7 @@ export class Engine {
       },
       fanOuts: () => this.#jobs.expand(),
       tasks: () => this.#jobs.lookForTasks(),
+      workers: () => this.#membership.renewNow(),
       asked: (endpoints) => {
         if (this.#state !== 'stopped') this.#snapshots.request(endpoints)
       },
@@ -154,14 +157,14 @@ export class Engine {
   }
 
   /**
-   * Stops starting attempts, waits for those under way up to the limit, aborts the rest, records everything and hands every
-   * lane back. Nothing is lost; only an aborted attempt may reach its receiver twice.
+   * Stops starting attempts, and hands each lane on as soon as its own attempts have ended and are recorded. Attempts under
+   * way after the limit are aborted. Nothing is lost; only an aborted attempt may reach its receiver twice.
    */
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return
     this.#state = 'stopping'
     this.#startNothing()
-    await this.#quiet(limitMs)
+    await this.#handLanesOn(limitMs)
     const cancel = this.#parts.clock.after(recordLimitMs, () => this.#queue.drop())
     await this.#queue.drained()
     cancel()
@@ -195,10 +198,23 @@ export class Engine {
     this.#jobs.stop()
   }
 
-  /** Resolves when no attempt and no read is under way; attempts that still are after the limit are aborted. */
-  async #quiet(limitMs: number): Promise<void> {
-    const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
-    while (!this.#isQuiet()) await this.#loop.nextTurn()
+  /**
+   * Resolves when no attempt and no read is under way. Meanwhile the lanes that have none go to other workers, which share
+   * them among each other from the start: a lane waits for its own attempts, not for the slowest of this worker.
+   */
+  async #handLanesOn(limitMs: number): Promise<void> {
+    const { clock } = this.#parts
+    const cancel = clock.after(limitMs, () => this.#pump.abortAll())
+    const release = async () => {
+      await this.#ownership.releaseAll()
+      releasing = undefined
+    }
+    // A store that does not answer holds up neither the attempts nor the limit.
+    let releasing: Promise<void> | undefined = this.#membership.startLeaving().then(release)
+    while (!this.#isQuiet()) {
+      await new Promise<void>((resolve) => void clock.after(handOnMs, resolve))
+      releasing ??= release()
+    }
     cancel()
   }
 

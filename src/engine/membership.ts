@@ -2,6 +2,9 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { RegionShare, Regions } from '../domain/region.ts'
 import type { Renewal, Store, WorkerReport } from '../store/store.ts'
 
+/** Changes of the workers that are signalled while a renewal is under way are read together, this long after it. */
+const renewAgainMs = 50
+
 /**
  * This worker's membership among the workers. It may send only while it is sure of its lease, which it measures with a
  * steady clock from before the renewal was sent: the database begins to count later, and so ends later.
@@ -15,10 +18,12 @@ export class Membership {
   #cancelLapse: (() => void) | undefined
   #left = false
   #joinedAt: SteadyMs = Number.NEGATIVE_INFINITY
-  /** Workers alive, lanes to share among them, and the fewest lanes that one owns, as of the last renewal. */
+  #renewing = false
+  #renewAgain = false
+  /** Workers alive, as of the last renewal. */
   workers = 1
-  activeLanes = 0
-  fewestLanes = 0
+  /** The lanes to share, and the workers that share them, as of the last renewal. */
+  share: RegionShare = { workers: 1, activeLanes: 0, fewestLanes: 0 }
   /** The shares of the regions that this worker serves, as of the last renewal; undefined in a fleet without regions. */
   regionShares: ReadonlyMap<string, RegionShare> | undefined
 
@@ -61,6 +66,16 @@ export class Membership {
     await this.#renew()
   }
 
+  /** Others share the lanes of this worker from now on. Its lease goes on, for the attempts that are under way. */
+  async startLeaving(): Promise<void> {
+    if (this.#worker === 0) return
+    try {
+      await this.#parts.store.startLeaving(this.#worker)
+    } catch (error) {
+      this.#parts.onTrouble(error)
+    }
+  }
+
   /** Stops renewing; the lanes must have been released. */
   async leave(): Promise<void> {
     this.stop()
@@ -75,29 +90,44 @@ export class Membership {
     this.#cancelLapse?.()
   }
 
+  /** The workers changed: the lease is renewed now, because the answer tells the new shares. */
+  renewNow(): void {
+    if (this.#left || this.#worker === 0) return
+    if (this.#renewing) {
+      this.#renewAgain = true
+      return
+    }
+    this.#cancelTimer?.()
+    void this.#renew()
+  }
+
   async #renew(): Promise<void> {
     const { store, clock, leaseMs } = this.#parts
     const before = clock.steady()
     const worker = this.#worker
     let renewal: Renewal | undefined
+    this.#renewing = true
     try {
       renewal = await store.renew(worker, leaseMs, this.#parts.report?.())
     } catch (error) {
       this.#parts.onTrouble(error)
     }
+    this.#renewing = false
     if (this.#left || worker !== this.#worker) return
     if (renewal?.alive === false) return this.lose()
     if (renewal) {
       this.#extend(before)
       this.workers = renewal.workers
-      this.activeLanes = renewal.activeLanes
-      this.fewestLanes = renewal.fewestLanes
+      const { sharers, activeLanes, fewestLanes } = renewal
+      this.share = { workers: sharers, activeLanes, fewestLanes }
       this.regionShares = renewal.regions
       if (renewal.died !== undefined && renewal.died.length > 0) this.#parts.onDied?.(renewal.died)
       this.#parts.onRenewed()
     }
     // After trouble it renews again soon: a lease that lapses stops all deliveries of this worker.
-    this.#cancelTimer = clock.after(renewal ? leaseMs / 3 : leaseMs / 20, () => void this.#renew())
+    const waitMs = renewal === undefined ? leaseMs / 20 : this.#renewAgain ? renewAgainMs : leaseMs / 3
+    this.#renewAgain = false
+    this.#cancelTimer = clock.after(waitMs, () => void this.#renew())
   }
 
   /** The worker was declared dead: it drops everything that it owned and joins again. */
@@ -130,7 +160,7 @@ export class Membership {
 }
 
 interface MembershipParts {
-  readonly store: Pick<Store, 'join' | 'renew' | 'leave'>
+  readonly store: Pick<Store, 'join' | 'renew' | 'startLeaving' | 'leave'>
   readonly clock: Clock
   readonly leaseMs: number
   readonly description: string

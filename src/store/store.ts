@@ -136,6 +136,8 @@ export interface Watcher {
   fanOuts?(): void
   /** There may be a task to take. */
   tasks?(): void
+  /** Other workers share the lanes from now on: one is leaving, or has ended. */
+  workers?(): void
   /** A request asks for snapshots of these lanes; their owners answer. */
   asked?(endpoints: readonly number[]): void
 }

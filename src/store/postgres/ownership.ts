@@ -143,6 +143,8 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
       return renewal
     },
 
+    startLeaving: (worker) => leases.startLeaving(worker),
+
     async leave(worker) {
       wakes.disowned(worker)
       await leases.leave(worker)

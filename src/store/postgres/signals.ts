@@ -21,8 +21,9 @@ const longestPayload = 7900
  *   x  messages were expunged, which are then named in place of endpoints
  *   a  a request asks for snapshots of these lanes
  *   t  there is a task to take
+ *   m  other workers share the lanes from now on
  */
-type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't'
+type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't' | 'm'
 
 /** Signals events of this process, and of others as notifications bring them, to this process's watcher. */
 export class Signals {
@@ -71,6 +72,7 @@ export class Signals {
     if (kind === 's') this.settings(endpoints)
     if (kind === 'x') this.expunged(endpoints)
     if (kind === 't') this.tasks()
+    if (kind === 'm') this.workers()
     if (kind === 'a' && endpoints !== undefined) this.asked(endpoints)
   }
 
@@ -106,6 +108,10 @@ export class Signals {
 
   tasks(): void {
     this.#watcher?.tasks?.()
+  }
+
+  workers(): void {
+    this.#watcher?.workers?.()
   }
 
   asked(endpoints: readonly number[]): void {

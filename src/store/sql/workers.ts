@@ -43,9 +43,10 @@ const selectShares = statement<Shares>('shares')`
          (select count(*) from lane where owner is not null)
          + (select count(*) from lane where ${dueNear}) + (select count(*) from lane where ${dueElsewhere}) as lanes,
          (select count(*) from worker where ended_at is null and regions is not null) as regional,
+         (select count(*) from worker where ended_at is null and not leaving) as sharers,
          (select coalesce(min(owned), 0)
             from (select (select count(*) from lane where owner = worker.id) as owned
-                    from worker where ended_at is null) as shares) as fewest`
+                    from worker where ended_at is null and not leaving) as shares) as fewest`
 
 // Leans on lane_owner: all lanes that are owned. Only workers of a fleet with regions ask.
 const countByRegion = statement<{ owner: number; region: string; lanes: number }>('owned-by-region')`
@@ -55,8 +56,11 @@ const countDueByRegion = statement<{ region: string; lanes: number }>('due-by-re
   select '${defaultRegion}' as region, count(*) as lanes from lane where ${dueNear}
   union all
   select region, count(*) as lanes from lane where ${dueElsewhere} group by region`
-const selectRegions = statement<{ id: number; regions: Regions }>('worker-regions', { json: ['regions'] })`
-  select id, regions from worker where ended_at is null`
+const selectRegions = statement<{ id: number; regions: Regions; leaving: boolean }>('worker-regions', {
+  json: ['regions'],
+  flags: ['leaving'],
+})`
+  select id, regions, leaving from worker where ended_at is null`
 
 // A lease that reaches further than it is long was written before the clock was set back.
 const shortenLeases = statement('shorten-leases')`
@@ -65,6 +69,8 @@ const shortenLeases = statement('shorten-leases')`
 // next renewal if it still needs to be.
 const selectLapsed = statement<EndingWorker>('lapsed-workers')`
   select id, description from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`
+const markLeaving = statement('start-leaving')`
+  update worker set leaving = true where id = :worker and ended_at is null`
 // Waits until the leaving worker has settled.
 const selectLeaving = statement<EndingWorker>('leaving-worker')`
   select id, description from worker where id = :worker and ended_at is null ${forUpdate}`
@@ -91,6 +97,8 @@ interface EndingWorker {
 interface Shares {
   readonly now: EpochMs
   readonly workers: number
+  /** Workers that are not leaving. */
+  readonly sharers: number
   /** Other workers whose lease has lapsed, or reaches further than it is long. */
   readonly odd: number
   readonly lanes: number
@@ -103,7 +111,7 @@ interface Shares {
 export function workers(
   port: Port,
   learnTime: (now: EpochMs) => void = () => {},
-): Methods<Pick<Ownership, 'join' | 'renew' | 'leave'>> {
+): Methods<Pick<Ownership, 'join' | 'renew' | 'startLeaving' | 'leave'>> {
   function* shares(worker: number): Work<Shares> {
     const row = (yield* port.first(selectShares, { worker })) as Shares
     learnTime(row.now)
@@ -117,8 +125,8 @@ export function workers(
     if (own === undefined) return undefined
     const owned = Map.groupBy(yield* port.all(countByRegion), ({ owner }) => owner)
     const due = new Map((yield* port.all(countDueByRegion)).map(({ region, lanes }) => [region, lanes]))
-    const workers = living.map(({ id, regions }) => ({
-      regions,
+    const workers = living.map(({ id, regions, leaving }) => ({
+      regions: leaving ? [] : regions,
       owned: new Map(owned.get(id)?.map(({ region, lanes }) => [region, lanes])),
     }))
     return regionShares(own.regions, workers, due)
@@ -142,7 +150,15 @@ export function workers(
       if (died.length > 0) found = yield* shares(worker)
       const regions = found.regional === 0 ? undefined : yield* byRegion(worker)
       const { workers, lanes: activeLanes, fewest: fewestLanes } = found
-      return { alive, workers, activeLanes, fewestLanes, died, ...(regions !== undefined && { regions }) }
+      const sharers = Math.max(1, found.sharers)
+      return { alive, workers, sharers, activeLanes, fewestLanes, died, ...(regions !== undefined && { regions }) }
+    },
+
+    *startLeaving(worker) {
+      yield* port.transaction(function* (sql) {
+        yield* sql.run(markLeaving, { worker })
+        yield* sql.workersChanged()
+      })
     },
 
     *leave(worker) {
@@ -170,6 +186,7 @@ function* endWorkers(sql: Transaction, rows: readonly EndingWorker[]): Work<Ende
   const owned = new Map((yield* sql.all(countOwned, { workers })).map(({ owner, lanes }) => [owner, lanes]))
   yield* sql.run(orphanLanes, { workers })
   yield* sql.lanesFreed()
+  yield* sql.workersChanged()
   return rows.map(({ id, description }) => ({ worker: id, description, lanes: owned.get(id) ?? 0 }))
 }
 
