@@ -205,15 +205,17 @@ export class Engine {
   async #handLanesOn(limitMs: number): Promise<void> {
     const { clock } = this.#parts
     const cancel = clock.after(limitMs, () => this.#pump.abortAll())
+    // Beside the loop: a store that does not answer holds up neither the attempts nor the limit.
+    let isReleasing = true
     const release = async () => {
+      isReleasing = true
       await this.#ownership.releaseAll()
-      releasing = undefined
+      isReleasing = false
     }
-    // A store that does not answer holds up neither the attempts nor the limit.
-    let releasing: Promise<void> | undefined = this.#membership.startLeaving().then(release)
+    void this.#membership.startLeaving().then(release)
     while (!this.#isQuiet()) {
       await new Promise<void>((resolve) => void clock.after(handOnMs, resolve))
-      releasing ??= release()
+      if (!isReleasing) void release()
     }
     cancel()
   }
