@@ -77,7 +77,7 @@ export class Engine {
         },
       onRenewed: () => this.#registry.shareAmongWorkers(),
       onDied: (workers) => {
-        for (const each of workers) parts.log?.(diedText(each))
+        for (const each of workers) parts.log?.(diedText(each, 'its lease expired'))
       },
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
@@ -145,6 +145,11 @@ export class Engine {
       fanOuts: () => this.#jobs.expand(),
       tasks: () => this.#jobs.lookForTasks(),
       workers: () => this.#membership.renewNow(),
+      workersDied: (workers) => {
+        for (const each of workers) this.#parts.log?.(diedText(each, 'its connection to the database ended'))
+      },
+      sessionLost: () => this.#membership.sessionLost(),
+      sessionHeld: () => this.#membership.sessionHeld(),
       asked: (endpoints) => {
         if (this.#state !== 'stopped') this.#snapshots.request(endpoints)
       },
@@ -303,8 +308,8 @@ export class Engine {
 }
 
 /** The log line for a worker that was declared dead. */
-function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[number]): string {
-  return `worker ${worker} (${description}) died: its lease expired; ${count(lanes, 'lane')} of it are free for other workers`
+function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[number], how: string): string {
+  return `worker ${worker} (${description}) died: ${how}; ${count(lanes, 'lane')} of it are free for other workers`
 }
 
 /** Figures of a worker. */

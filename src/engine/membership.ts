@@ -6,6 +6,12 @@ import type { Renewal, Store, WorkerReport } from '../store/store.ts'
 const renewAgainMs = 50
 
 /**
+ * A worker starts attempts for this long after its session has ended. Others end it no sooner than twice this time after
+ * the server has seen that.
+ */
+const unseenMs = 200
+
+/**
  * This worker's membership among the workers. It may send only while it is sure of its lease, which it measures with a
  * steady clock from before the renewal was sent: the database begins to count later, and so ends later.
  */
@@ -17,6 +23,9 @@ export class Membership {
   #cancelTimer: (() => void) | undefined
   #cancelLapse: (() => void) | undefined
   #left = false
+  /** Others may end this worker from then on, though its lease goes on. */
+  #unseenFrom: SteadyMs = Number.POSITIVE_INFINITY
+  #isSeen = true
   #joinedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #renewing = false
   #renewAgain = false
@@ -50,7 +59,7 @@ export class Membership {
 
   /** Whether this worker may start attempts now. */
   holdsLease(now: SteadyMs): boolean {
-    return now < this.#leaseUntil
+    return now < this.#leaseUntil && now < this.#unseenFrom
   }
 
   /** Joins as a new worker, which owns none of the lanes of an earlier membership. */
@@ -61,6 +70,8 @@ export class Membership {
     // Stopped meanwhile: the lease of the worker that just joined runs out.
     if (this.#left) return
     this.#worker = worker
+    // A worker that joins while nothing sees its session is judged by its lease alone.
+    this.#unseenFrom = Number.POSITIVE_INFINITY
     this.#joinedAt = clock.steady()
     this.#extend(before)
     await this.#renew()
@@ -101,10 +112,23 @@ export class Membership {
     void this.#renew()
   }
 
+  /** The store has lost sight of this process. Attempts under way go on: the store may only be starting anew. */
+  sessionLost(): void {
+    this.#isSeen = false
+    this.#unseenFrom = Math.min(this.#unseenFrom, this.#parts.clock.steady() + unseenMs)
+  }
+
+  /** The store sees this process again. The next renewal says whether this worker still lives. */
+  sessionHeld(): void {
+    this.#isSeen = true
+    this.renewNow()
+  }
+
   async #renew(): Promise<void> {
     const { store, clock, leaseMs } = this.#parts
     const before = clock.steady()
     const worker = this.#worker
+    const isSeen = this.#isSeen
     let renewal: Renewal | undefined
     this.#renewing = true
     try {
@@ -116,6 +140,7 @@ export class Membership {
     if (this.#left || worker !== this.#worker) return
     if (renewal?.alive === false) return this.lose()
     if (renewal) {
+      if (isSeen && this.#isSeen) this.#unseenFrom = Number.POSITIVE_INFINITY
       this.#extend(before)
       this.workers = renewal.workers
       const { sharers, activeLanes, fewestLanes } = renewal

@@ -106,6 +106,33 @@ test('a worker that stops hands on each lane when its own last attempt ends, not
   assertNoDuplicates(receiver)
 })
 
+test('the lanes of a worker that is killed go on at another long before its lease is over', async (t) => {
+  const place = await postgresPlace()
+  const receiver = await Receiver.listen(t)
+  const ledger = new Ledger()
+  const endless = { SLUICE_LEASE: '10m' }
+  const server = await Program.start(t, 'serve', place.store, endless)
+  const client = new Client(server.api)
+  atEnd(t, () => client.close())
+  await client.createApplication('acme')
+  for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path)
+  await eventually('the server owns lanes', async () => {
+    await ledger.publishAll(client, 'acme', 1)
+    return (await owners(place)).length === paths.length
+  })
+  // It tells the server, which then shares its lanes.
+  const victim = await Program.start(t, 'worker', place.store, endless)
+  await eventually('the worker owns lanes', async () => {
+    await ledger.publishAll(client, 'acme', 1)
+    return (await owners(place)).some(({ pid }) => pid === victim.pid)
+  })
+  await victim.kill()
+  await ledger.publishAll(client, 'acme', 3)
+  await ledger.allDelivered(receiver)
+  ledger.audit(receiver)
+  assert.match(server.logged, /worker \d+ \(.*\) died: its connection to the database ended/)
+})
+
 test('asked to stop a second time, it exits at once and another goes on', async (t) => {
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)

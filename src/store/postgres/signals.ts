@@ -1,7 +1,8 @@
 import pg from 'pg'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
-import type { StoreContext, StoredMessage, Watcher } from '../store.ts'
+import type { Renewal, StoreContext, StoredMessage, Watcher } from '../store.ts'
+import type { Presence } from './presence.ts'
 import { clientConfig, postgresStatement, type Run } from './sessions.ts'
 
 /** The channel all processes on one database share. */
@@ -114,6 +115,19 @@ export class Signals {
     this.#watcher?.workers?.()
   }
 
+  /** Others may end the workers of this process soon, because the server sees their session ended. */
+  sessionLost(): void {
+    this.#watcher?.sessionLost?.()
+  }
+
+  sessionHeld(): void {
+    this.#watcher?.sessionHeld?.()
+  }
+
+  workersDied(died: NonNullable<Renewal['died']>): void {
+    if (died.length > 0) this.#watcher?.workersDied?.(died)
+  }
+
   asked(endpoints: readonly number[]): void {
     this.#watcher?.asked?.(endpoints)
   }
@@ -155,15 +169,17 @@ export class Listener {
   readonly #url: string
   readonly #context: StoreContext
   readonly #signals: Signals
+  readonly #presence: Presence
   #client: pg.Client | undefined
   #cancelTimer: (() => void) | undefined
   #retryMs = firstRetryMs
   #closed = false
 
-  constructor(url: string, context: StoreContext, signals: Signals) {
+  constructor(url: string, context: StoreContext, signals: Signals, presence: Presence) {
     this.#url = url
     this.#context = context
     this.#signals = signals
+    this.#presence = presence
   }
 
   /** Connects for the first time; rejects when that fails. Later losses it repairs by itself. */
@@ -175,12 +191,13 @@ export class Listener {
       await client.end().catch(() => {})
       throw error
     }
-    this.#use(client)
+    await this.#use(client)
   }
 
   /** Stops listening. */
   async close(): Promise<void> {
     this.#closed = true
+    this.#presence.close()
     this.#cancelTimer?.()
     const client = this.#client
     this.#client = undefined
@@ -198,10 +215,11 @@ export class Listener {
     return client
   }
 
-  #use(client: pg.Client): void {
+  async #use(client: pg.Client): Promise<void> {
     this.#client = client
     this.#retryMs = firstRetryMs
     this.#askLater(client)
+    await this.#presence.connected(client)
   }
 
   async #reconnect(): Promise<void> {
@@ -218,7 +236,7 @@ export class Listener {
       client.end().catch(() => {})
       return
     }
-    this.#use(client)
+    await this.#use(client)
     this.#signals.everything()
   }
 
@@ -246,6 +264,7 @@ export class Listener {
     this.#client = undefined
     this.#cancelTimer?.()
     client.end().catch(() => {})
+    this.#presence.disconnected()
     this.#context.onTrouble?.(`postgres: the listening connection was lost: ${error.message}`)
     this.#retryLater()
   }

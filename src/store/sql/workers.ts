@@ -11,7 +11,7 @@ import {
 } from '../lanes.ts'
 import type { Leader, Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
-import { among, forUpdate, forUpdateSkipLocked, greatest, json, least } from './dialect.ts'
+import { among, forUpdate, forUpdateSkipLocked, greatest, hasSessionEnded, json, least } from './dialect.ts'
 import { type SendableRow, toSendable } from './endpoint-rows.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -71,6 +71,17 @@ const selectLapsed = statement<EndingWorker>('lapsed-workers')`
   select id, description from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`
 const markLeaving = statement('start-leaving')`
   update worker set leaving = true where id = :worker and ended_at is null`
+// On SQLite the process that owns the file has all workers.
+const selectGone = statement<EndingWorker>('gone-workers')`
+  select id, description from worker
+   where ${among('id', ':workers')} and ended_at is null and ${hasSessionEnded}
+   ${forUpdateSkipLocked}`
+const lapseGone = statement('lapse-gone')`
+  update worker set lease_until = ${least('lease_until', ':now - 1')} where ${among('id', ':workers')}`
+// Its candidate is of the same process, and bears its description.
+const endLeadOf = statement('end-lead-of')`
+  update leader set lease_until = 0, lease_ms = 0
+   where one = 1 and description in (select description from worker where ${among('id', ':workers')})`
 // Waits until the leaving worker has settled.
 const selectLeaving = statement<EndingWorker>('leaving-worker')`
   select id, description from worker where id = :worker and ended_at is null ${forUpdate}`
@@ -107,11 +118,16 @@ interface Shares {
   readonly regional: number
 }
 
+/** Ends workers whose session has ended, and answers them. */
+interface GoneWorkers {
+  endGone(workers: readonly number[]): Promise<EndedWorkers>
+}
+
 /** Workers join, renew their leases and leave. `learnTime` is called with the store's clock at each renewal. */
 export function workers(
   port: Port,
   learnTime: (now: EpochMs) => void = () => {},
-): Methods<Pick<Ownership, 'join' | 'renew' | 'startLeaving' | 'leave'>> {
+): Methods<Pick<Ownership, 'join' | 'renew' | 'startLeaving' | 'leave'> & GoneWorkers> {
   function* shares(worker: number): Work<Shares> {
     const row = (yield* port.first(selectShares, { worker })) as Shares
     learnTime(row.now)
@@ -137,6 +153,7 @@ export function workers(
       yield* port.transaction(endLapsed)
       const row = yield* port.transaction(function* (sql) {
         yield* sql.run(sweepWorkers)
+        yield* sql.workersChanged()
         return yield* sql.first(insertWorker, { description, regions, lease_ms: Math.round(leaseMs) })
       })
       return row?.id as number
@@ -158,6 +175,17 @@ export function workers(
       yield* port.transaction(function* (sql) {
         yield* sql.run(markLeaving, { worker })
         yield* sql.workersChanged()
+      })
+    },
+
+    *endGone(ids) {
+      return yield* port.transaction(function* (sql) {
+        const gone = yield* sql.all(selectGone, { workers: ids })
+        if (gone.length === 0) return []
+        const workers = gone.map(({ id }) => id)
+        yield* sql.run(lapseGone, { workers })
+        yield* sql.run(endLeadOf, { workers })
+        return yield* endWorkers(sql, gone)
       })
     },
 
