@@ -112,7 +112,7 @@ export class Membership {
     void this.#renew()
   }
 
-  /** The store has lost sight of this process. Attempts under way go on: the store may only be starting anew. */
+  /** The store has lost sight of this process. Attempts under way go on: the database may only be restarting. */
   sessionLost(): void {
     this.#isSeen = false
     this.#unseenFrom = Math.min(this.#unseenFrom, this.#parts.clock.steady() + unseenMs)

@@ -39,7 +39,7 @@ export interface Ownership {
   join(worker: NewWorker): Promise<number>
   /** Extends the lease, and declares workers dead whose lease has lapsed. `alive: false`: this worker was declared dead. */
   renew(worker: number, leaseMs: number, report?: WorkerReport): Promise<Renewal>
-  /** A worker that is stopping claims nothing more: the others share its lanes from now on, and are told at once. */
+  /** A worker that is stopping claims nothing more: the others hear of it at once, and share its lanes from now on. */
   startLeaving(worker: number): Promise<void>
   /** Releases every lane and leaves. Other workers make the deliveries that this one had not settled. */
   leave(worker: number): Promise<void>
