@@ -219,7 +219,7 @@ export const systemRules: readonly Rule[] = [
   },
   {
     code: 'worker_died',
-    meaning: 'A worker died in the last 15 minutes: its lease ran out and it did not leave.',
+    meaning: 'A worker died in the last 15 minutes: it was gone without having left.',
     remedy: 'Read the end of its log. Other workers took its lanes over; raise `lease` if it only stood still.',
     find: ({ workers }, { diedMs }) => {
       const died = workers.filter(({ state, endedAgoMs }) => state === 'dead' && (endedAgoMs ?? diedMs) < diedMs)
@@ -227,7 +227,7 @@ export const systemRules: readonly Rule[] = [
       if (last === undefined) return undefined
       const others = died.length === 1 ? '' : ` ${count(died.length, 'worker')} died in the last ${span(diedMs)}.`
       return {
-        sentence: `Worker ${last.id} (${last.name}) died ${span(last.endedAgoMs ?? 0)} ago: its lease ran out.${others}`,
+        sentence: `Worker ${last.id} (${last.name}) died ${span(last.endedAgoMs ?? 0)} ago, without having left.${others}`,
         evidence: { died: died.length, worker: last.id, endedAgoMs: last.endedAgoMs ?? 0 },
         command: 'sluice workers --all',
       }

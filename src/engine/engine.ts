@@ -26,6 +26,8 @@ const takeOverLeases = 3
 /** Workers that a log line looks among. */
 const listedWorkers = 100
 const bodyCacheBytes = 16 * 1024 * 1024
+/** A worker that is stopping looks this often which of its lanes have no attempt any more. */
+const handOnMs = 20
 /** How long a shutdown tries to record results. Without a store it would wait for ever; others send them again. */
 const recordLimitMs = 5000
 
@@ -75,7 +77,7 @@ export class Engine {
         },
       onRenewed: () => this.#registry.shareAmongWorkers(),
       onDied: (workers) => {
-        for (const each of workers) parts.log?.(diedText(each))
+        for (const each of workers) parts.log?.(diedText(each, 'its lease expired'))
       },
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
@@ -142,6 +144,12 @@ export class Engine {
       },
       fanOuts: () => this.#jobs.expand(),
       tasks: () => this.#jobs.lookForTasks(),
+      workers: () => this.#membership.renewNow(),
+      workersDied: (workers) => {
+        for (const each of workers) this.#parts.log?.(diedText(each, 'its connection to the database ended'))
+      },
+      sessionLost: () => this.#membership.sessionLost(),
+      sessionHeld: () => this.#membership.sessionHeld(),
       asked: (endpoints) => {
         if (this.#state !== 'stopped') this.#snapshots.request(endpoints)
       },
@@ -154,14 +162,14 @@ export class Engine {
   }
 
   /**
-   * Stops starting attempts, waits for those under way up to the limit, aborts the rest, records everything and hands every
-   * lane back. Nothing is lost; only an aborted attempt may reach its receiver twice.
+   * Stops starting attempts, and hands each lane on as soon as its own attempts have ended and are recorded. Attempts under
+   * way after the limit are aborted. Nothing is lost; only an aborted attempt may reach its receiver twice.
    */
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return
     this.#state = 'stopping'
     this.#startNothing()
-    await this.#quiet(limitMs)
+    await this.#handLanesOn(limitMs)
     const cancel = this.#parts.clock.after(recordLimitMs, () => this.#queue.drop())
     await this.#queue.drained()
     cancel()
@@ -195,10 +203,25 @@ export class Engine {
     this.#jobs.stop()
   }
 
-  /** Resolves when no attempt and no read is under way; attempts that still are after the limit are aborted. */
-  async #quiet(limitMs: number): Promise<void> {
-    const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
-    while (!this.#isQuiet()) await this.#loop.nextTurn()
+  /**
+   * Resolves when no attempt and no read is under way. Meanwhile the lanes that have none go to other workers, which share
+   * them among each other from the start: a lane waits for its own attempts, not for the slowest of this worker.
+   */
+  async #handLanesOn(limitMs: number): Promise<void> {
+    const { clock } = this.#parts
+    const cancel = clock.after(limitMs, () => this.#pump.abortAll())
+    // Beside the loop: a store that does not answer holds up neither the attempts nor the limit.
+    let isReleasing = true
+    const release = async () => {
+      isReleasing = true
+      await this.#ownership.releaseAll()
+      isReleasing = false
+    }
+    void this.#membership.startLeaving().then(release)
+    while (!this.#isQuiet()) {
+      await new Promise<void>((resolve) => void clock.after(handOnMs, resolve))
+      if (!isReleasing) void release()
+    }
     cancel()
   }
 
@@ -285,8 +308,8 @@ export class Engine {
 }
 
 /** The log line for a worker that was declared dead. */
-function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[number]): string {
-  return `worker ${worker} (${description}) died: its lease expired; ${count(lanes, 'lane')} of it are free for other workers`
+function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[number], how: string): string {
+  return `worker ${worker} (${description}) died: ${how}; ${count(lanes, 'lane')} of it are free for other workers`
 }
 
 /** Figures of a worker. */

@@ -204,12 +204,12 @@ export class LaneRegistry {
       }
       for (const endpoint of apps.values()) this.#limitApplication(endpoint, now)
     }
-    if (membership.workers <= 1) return
+    if (membership.share.workers <= 1) return
     // Lanes beyond this worker's share leave, so that a worker that joins later gets some.
     const kept = [...this.#lanes.values()].filter((owned) => !owned.isLeaving)
     const { regionShares } = membership
     if (regionShares === undefined) {
-      for (const owned of kept.slice(shareOf(membership).most)) owned.leave()
+      for (const owned of kept.slice(shareOf(membership.share).most)) owned.leave()
     } else {
       for (const { lanes, share } of sharedByRegion(kept, regionShares)) {
         for (const owned of lanes.slice(share.most)) owned.leave()
@@ -220,9 +220,9 @@ export class LaneRegistry {
   /** Whether this worker owns its share of lanes that it shares with others, and lets them claim first. */
   get isContent(): boolean {
     const { membership } = this.#parts
-    const { workers, regionShares } = membership
-    if (workers <= 1) return false
-    if (regionShares === undefined) return this.#lanes.size >= shareOf(membership).content
+    const { share, regionShares } = membership
+    if (share.workers <= 1) return false
+    if (regionShares === undefined) return this.#lanes.size >= shareOf(share).content
     const shared = sharedByRegion([...this.#lanes.values()], regionShares)
     return shared.some(({ lanes, share }) => lanes.length >= share.content)
   }

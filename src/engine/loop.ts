@@ -29,7 +29,6 @@ export class Loop {
   #scheduled = false
   #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
   #alarm: { at: SteadyMs; cancel: () => void } | undefined
-  #awaitingTurn: (() => void)[] = []
 
   constructor(parts: LoopParts) {
     this.#parts = parts
@@ -65,11 +64,6 @@ export class Loop {
     })
   }
 
-  /** Resolves when the next turn begins, also after `stop`. */
-  nextTurn(): Promise<void> {
-    return new Promise((resolve) => this.#awaitingTurn.push(resolve))
-  }
-
   /**
    * Starts some of the rows that were just read, applications in turn. While one tenant's flood keeps the process busy, the
    * messages of another would otherwise wait for one more turn of everything.
@@ -102,9 +96,6 @@ export class Loop {
   }
 
   #turn(): void {
-    const awaiting = this.#awaitingTurn
-    this.#awaitingTurn = []
-    for (const resolve of awaiting) resolve()
     if (this.#work === undefined || this.#stopped) return
     const now = this.#parts.clock.steady()
     const standstill = this.standstill(now)

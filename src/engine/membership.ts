@@ -2,6 +2,15 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { RegionShare, Regions } from '../domain/region.ts'
 import type { Renewal, Store, WorkerReport } from '../store/store.ts'
 
+/** Changes of the workers that are signalled while a renewal is under way are read together, this long after it. */
+const renewAgainMs = 50
+
+/**
+ * A worker starts attempts for this long after its session has ended. Others end it no sooner than twice this time after
+ * the server has seen that.
+ */
+const unseenMs = 200
+
 /**
  * This worker's membership among the workers. It may send only while it is sure of its lease, which it measures with a
  * steady clock from before the renewal was sent: the database begins to count later, and so ends later.
@@ -14,11 +23,16 @@ export class Membership {
   #cancelTimer: (() => void) | undefined
   #cancelLapse: (() => void) | undefined
   #left = false
+  /** Others may end this worker from then on, though its lease goes on. */
+  #unseenFrom: SteadyMs = Number.POSITIVE_INFINITY
+  #isSeen = true
   #joinedAt: SteadyMs = Number.NEGATIVE_INFINITY
-  /** Workers alive, lanes to share among them, and the fewest lanes that one owns, as of the last renewal. */
+  #renewing = false
+  #renewAgain = false
+  /** Workers alive, as of the last renewal. */
   workers = 1
-  activeLanes = 0
-  fewestLanes = 0
+  /** The lanes to share, and the workers that share them, as of the last renewal. */
+  share: RegionShare = { workers: 1, activeLanes: 0, fewestLanes: 0 }
   /** The shares of the regions that this worker serves, as of the last renewal; undefined in a fleet without regions. */
   regionShares: ReadonlyMap<string, RegionShare> | undefined
 
@@ -45,7 +59,7 @@ export class Membership {
 
   /** Whether this worker may start attempts now. */
   holdsLease(now: SteadyMs): boolean {
-    return now < this.#leaseUntil
+    return now < this.#leaseUntil && now < this.#unseenFrom
   }
 
   /** Joins as a new worker, which owns none of the lanes of an earlier membership. */
@@ -56,9 +70,21 @@ export class Membership {
     // Stopped meanwhile: the lease of the worker that just joined runs out.
     if (this.#left) return
     this.#worker = worker
+    // A worker that joins while nothing sees its session is judged by its lease alone.
+    this.#unseenFrom = Number.POSITIVE_INFINITY
     this.#joinedAt = clock.steady()
     this.#extend(before)
     await this.#renew()
+  }
+
+  /** Others share the lanes of this worker from now on. Its lease goes on, for the attempts that are under way. */
+  async startLeaving(): Promise<void> {
+    if (this.#worker === 0) return
+    try {
+      await this.#parts.store.startLeaving(this.#worker)
+    } catch (error) {
+      this.#parts.onTrouble(error)
+    }
   }
 
   /** Stops renewing; the lanes must have been released. */
@@ -75,29 +101,58 @@ export class Membership {
     this.#cancelLapse?.()
   }
 
+  /** The workers changed: the lease is renewed now, because the answer tells the new shares. */
+  renewNow(): void {
+    if (this.#left || this.#worker === 0) return
+    if (this.#renewing) {
+      this.#renewAgain = true
+      return
+    }
+    this.#cancelTimer?.()
+    void this.#renew()
+  }
+
+  /** The store has lost sight of this process. Attempts under way go on: the database may only be restarting. */
+  sessionLost(): void {
+    this.#isSeen = false
+    this.#unseenFrom = Math.min(this.#unseenFrom, this.#parts.clock.steady() + unseenMs)
+  }
+
+  /** The store sees this process again. The next renewal says whether this worker still lives. */
+  sessionHeld(): void {
+    this.#isSeen = true
+    this.renewNow()
+  }
+
   async #renew(): Promise<void> {
     const { store, clock, leaseMs } = this.#parts
     const before = clock.steady()
     const worker = this.#worker
+    const isSeen = this.#isSeen
     let renewal: Renewal | undefined
+    this.#renewing = true
     try {
       renewal = await store.renew(worker, leaseMs, this.#parts.report?.())
     } catch (error) {
       this.#parts.onTrouble(error)
     }
+    this.#renewing = false
     if (this.#left || worker !== this.#worker) return
     if (renewal?.alive === false) return this.lose()
     if (renewal) {
+      if (isSeen && this.#isSeen) this.#unseenFrom = Number.POSITIVE_INFINITY
       this.#extend(before)
       this.workers = renewal.workers
-      this.activeLanes = renewal.activeLanes
-      this.fewestLanes = renewal.fewestLanes
+      const { sharers, activeLanes, fewestLanes } = renewal
+      this.share = { workers: sharers, activeLanes, fewestLanes }
       this.regionShares = renewal.regions
       if (renewal.died !== undefined && renewal.died.length > 0) this.#parts.onDied?.(renewal.died)
       this.#parts.onRenewed()
     }
     // After trouble it renews again soon: a lease that lapses stops all deliveries of this worker.
-    this.#cancelTimer = clock.after(renewal ? leaseMs / 3 : leaseMs / 20, () => void this.#renew())
+    const waitMs = renewal === undefined ? leaseMs / 20 : this.#renewAgain ? renewAgainMs : leaseMs / 3
+    this.#renewAgain = false
+    this.#cancelTimer = clock.after(waitMs, () => void this.#renew())
   }
 
   /** The worker was declared dead: it drops everything that it owned and joins again. */
@@ -130,7 +185,7 @@ export class Membership {
 }
 
 interface MembershipParts {
-  readonly store: Pick<Store, 'join' | 'renew' | 'leave'>
+  readonly store: Pick<Store, 'join' | 'renew' | 'startLeaving' | 'leave'>
   readonly clock: Clock
   readonly leaseMs: number
   readonly description: string

@@ -39,6 +39,8 @@ export interface Ownership {
   join(worker: NewWorker): Promise<number>
   /** Extends the lease, and declares workers dead whose lease has lapsed. `alive: false`: this worker was declared dead. */
   renew(worker: number, leaseMs: number, report?: WorkerReport): Promise<Renewal>
+  /** A worker that is stopping claims nothing more: the others hear of it at once, and share its lanes from now on. */
+  startLeaving(worker: number): Promise<void>
   /** Releases every lane and leaves. Other workers make the deliveries that this one had not settled. */
   leave(worker: number): Promise<void>
   /**
@@ -70,11 +72,13 @@ export interface NewWorker {
 
 export interface Renewal {
   readonly alive: boolean
-  /** Workers alive, this one included. */
+  /** Workers alive, this one included. Each may have attempts under way. */
   readonly workers: number
+  /** Workers alive that are not leaving: they share the lanes. At least one. */
+  readonly sharers: number
   /** Lanes to share among them: owned by any worker, or due and unowned. */
   readonly activeLanes: number
-  /** How many lanes the worker owns that owns the fewest. */
+  /** How many lanes the worker owns that owns the fewest of those that share. */
   readonly fewestLanes: number
   /**
    * The shares of the regions that the worker serves, by name: only while a living worker has regions. Otherwise all workers

@@ -8,7 +8,7 @@ import type { Applications, Endpoints, EventTypes } from './configuration.ts'
 import type { DeadFiling, DeadLetters } from './dead-letters.ts'
 import type { Deliveries } from './delivering.ts'
 import type { History } from './history.ts'
-import type { Lanes } from './lanes.ts'
+import type { Lanes, Renewal } from './lanes.ts'
 import type { Maintenance } from './maintenance.ts'
 import type { Messages } from './messages.ts'
 import type { Publication, Publishing } from './publishing.ts'
@@ -136,6 +136,13 @@ export interface Watcher {
   fanOuts?(): void
   /** There may be a task to take. */
   tasks?(): void
+  /** Other workers share the lanes from now on: one has joined, is leaving, or has ended. */
+  workers?(): void
+  /** Workers were found dead between two renewals. */
+  workersDied?(died: NonNullable<Renewal['died']>): void
+  /** The store has lost sight of this process, and others may soon end its workers; until it is seen again. */
+  sessionLost?(): void
+  sessionHeld?(): void
   /** A request asks for snapshots of these lanes; their owners answer. */
   asked?(endpoints: readonly number[]): void
 }

@@ -61,6 +61,78 @@ test('1, 2 and 5 processes on one database share the lanes and deliver everythin
   assert.equal(receiver.arrivals.length, ledger.accepted.length * paths.length)
 })
 
+test('a worker that stops hands on each lane when its own last attempt ends, not when the slowest of all does', async (t) => {
+  const place = await postgresPlace()
+  const receiver = await Receiver.listen(t)
+  const ledger = new Ledger()
+  const server = await Program.start(t, 'serve', place.store, patient)
+  const leaver = await Program.start(t, 'worker', place.store, patient)
+  const client = new Client(server.api)
+  atEnd(t, () => client.close())
+  await client.createApplication('acme')
+  const stuck = Promise.withResolvers<{ status: number }>()
+  const slow = Array.from({ length: 6 }, (_, i) => `/slow-${i}`)
+  let hangs = false
+  for (const path of slow) receiver.behave(path, () => (hangs ? stuck.promise : { status: 200 }))
+  // In turn, so that a worker that gets the lanes at the end of a list gets some of both kinds.
+  const both = slow.flatMap((path, i) => [path, ...paths.slice(2 * i, 2 * i + 2)])
+  for (const path of both) await ledger.subscribe(client, receiver, 'acme', path, { concurrency: 1 })
+  const owned = async () => (await owners(place)).filter(({ pid }) => pid === leaver.pid).map(({ path }) => path)
+  await eventually('the worker owns lanes of both kinds', async () => {
+    await ledger.publishAll(client, 'acme', 1)
+    const lanes = await owned()
+    return lanes.some((path) => slow.includes(path)) && lanes.some((path) => paths.includes(path))
+  })
+  hangs = true
+  await ledger.publishAll(client, 'acme', 1)
+  await receiver.until('every slow receiver hangs', () => receiver.open.size >= slow.length)
+
+  leaver.terminate()
+  await eventually('it has only lanes with an attempt under way', async () => {
+    const lanes = await owned()
+    return lanes.length > 0 && lanes.every((path) => slow.includes(path))
+  })
+  const seen = new Map(paths.map((path) => [path, receiver.at(path).length]))
+  await ledger.publishAll(client, 'acme', 3)
+  await receiver.until('its other lanes go on', () =>
+    paths.every((path) => receiver.at(path).length >= (seen.get(path) ?? 0) + 3),
+  )
+  assert.ok(leaver.isRunning, 'it waits for its slow attempt meanwhile')
+
+  stuck.resolve({ status: 200 })
+  assert.deepEqual(await leaver.exited, { code: 0, signal: null })
+  await ledger.allDelivered(receiver)
+  ledger.audit(receiver)
+  assertNoDuplicates(receiver)
+})
+
+test('the lanes of a worker that is killed go on at another long before its lease is over', async (t) => {
+  const place = await postgresPlace()
+  const receiver = await Receiver.listen(t)
+  const ledger = new Ledger()
+  const endless = { SLUICE_LEASE: '10m' }
+  const server = await Program.start(t, 'serve', place.store, endless)
+  const client = new Client(server.api)
+  atEnd(t, () => client.close())
+  await client.createApplication('acme')
+  for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path)
+  await eventually('the server owns lanes', async () => {
+    await ledger.publishAll(client, 'acme', 1)
+    return (await owners(place)).length === paths.length
+  })
+  // It tells the server, which then shares its lanes.
+  const victim = await Program.start(t, 'worker', place.store, endless)
+  await eventually('the worker owns lanes', async () => {
+    await ledger.publishAll(client, 'acme', 1)
+    return (await owners(place)).some(({ pid }) => pid === victim.pid)
+  })
+  await victim.kill()
+  await ledger.publishAll(client, 'acme', 3)
+  await ledger.allDelivered(receiver)
+  ledger.audit(receiver)
+  assert.match(server.logged, /worker \d+ \(.*\) died: its connection to the database ended/)
+})
+
 test('asked to stop a second time, it exits at once and another goes on', async (t) => {
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)

@@ -49,7 +49,9 @@ test('the death of a worker is logged by the worker that takes over and by the l
   await eventually('the leader says so', () => /worker \d+ \(.*\) is dead/.test(server.logged))
   assert.match(
     server.logged,
-    new RegExp(`worker \\d+ \\(.*pid ${worker.pid}\\b.*\\) died: its lease expired; \\d+ lane`),
+    new RegExp(
+      `worker \\d+ \\(.*pid ${worker.pid}\\b.*\\) died: its (lease expired|connection to the database ended); \\d+ lane`,
+    ),
   )
   const [dead, alive] = (await workers()).toSorted((a, b) => b.id - a.id)
   assert.deepEqual([dead?.pid, dead?.state, dead?.lanes], [worker.pid, 'dead', 0])

@@ -6,18 +6,19 @@ import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
 
 const leaseMs = 9000
-const alive: Renewal = { alive: true, workers: 3, activeLanes: 40, fewestLanes: 5 }
+const alive: Renewal = { alive: true, workers: 3, sharers: 2, activeLanes: 40, fewestLanes: 5 }
 const report: WorkerReport = { version: '1', host: 'h', pid: 1, inFlight: 0 }
-const dead: Renewal = { alive: false, workers: 2, activeLanes: 40, fewestLanes: 5 }
+const dead: Renewal = { alive: false, workers: 2, sharers: 2, activeLanes: 40, fewestLanes: 5 }
 
 function open() {
   const clock = new VirtualClock()
   const join = new HeldCalls<[NewWorker], number>()
   const renew = new HeldCalls<[number, number, WorkerReport?], Renewal>()
   const leave = new HeldCalls<[number], void>()
+  const startLeaving = new HeldCalls<[number], void>()
   const events: string[] = []
   const membership = new Membership({
-    store: { join: join.method, renew: renew.method, leave: leave.method },
+    store: { join: join.method, renew: renew.method, startLeaving: startLeaving.method, leave: leave.method },
     clock,
     leaseMs,
     regions: null,
@@ -60,7 +61,8 @@ test('a worker joins with its description and lease, and learns how many share t
   renew.next().answer(alive)
   await joined
   assert.equal(membership.worker, 7)
-  assert.deepEqual([membership.workers, membership.activeLanes, membership.fewestLanes], [3, 40, 5])
+  assert.equal(membership.workers, 3)
+  assert.deepEqual(membership.share, { workers: 2, activeLanes: 40, fewestLanes: 5 }, 'one of them is leaving')
   assert.deepEqual(events, ['renewed'])
   assert.ok(membership.holdsLease(clock.steady()))
 })
@@ -226,4 +228,55 @@ test('workers that a renewal declared dead are reported, once', async () => {
   renew.next().answer({ ...alive, died: [] })
   await clock.settle()
   assert.deepEqual(events, ['died: 5', 'renewed', 'renewed'])
+})
+
+test('a change of the workers renews at once, and changes during a renewal are read together after it', async () => {
+  const { clock, renew, membership } = await openJoined()
+  membership.renewNow()
+  assert.equal(renew.open, 1)
+  for (let i = 0; i < 5; i++) membership.renewNow()
+  assert.equal(renew.open, 1)
+  renew.next().answer(alive)
+  await clock.advance(100)
+  assert.equal(renew.open, 1, 'one more for all five')
+  renew.next().answer({ ...alive, sharers: 1 })
+  await clock.settle()
+  assert.equal(membership.share.workers, 1)
+  await clock.advance(leaseMs / 3 - 1)
+  assert.equal(renew.open, 0, 'then the lease is renewed as ever')
+  membership.stop()
+  membership.renewNow()
+  assert.equal(renew.open, 0)
+})
+
+test('a worker whose session is lost starts nothing after a moment, until a renewal behind its return says that it lives', async () => {
+  const { clock, renew, events, membership } = await openJoined()
+  const holds = () => membership.holdsLease(clock.steady())
+  membership.sessionLost()
+  assert.ok(holds(), 'most sessions are back at once')
+  await clock.advance(200)
+  assert.equal(holds(), false)
+  await clock.advance(leaseMs / 3)
+  renew.next().answer(alive)
+  await clock.settle()
+  assert.equal(holds(), false, 'the store answers, and does not see the session')
+  membership.sessionHeld()
+  assert.equal(holds(), false)
+  renew.next().answer(alive)
+  await clock.settle()
+  assert.ok(holds())
+  assert.ok(!events.includes('lapsed'), 'attempts under way went on')
+})
+
+test('a worker that was declared dead while its session was lost joins again', async () => {
+  const { clock, join, renew, events, membership } = await openJoined()
+  membership.sessionLost()
+  await clock.advance(1000)
+  membership.sessionHeld()
+  renew.next().answer(dead)
+  await clock.settle()
+  assert.deepEqual(events, ['renewed', 'lost'].slice(1))
+  join.next().answer(2)
+  await clock.settle()
+  assert.ok(membership.holdsLease(clock.steady()))
 })

@@ -22,6 +22,8 @@ class Delivering {
   endpoint!: Endpoint
   answer: Pick<Outcome, 'code' | 'status'> & Partial<Outcome> = { code: 'delivered', status: 204 }
   watcher!: Watcher
+  engine!: Engine
+  takesMs: (target: Target) => number = () => 100
 
   static async start(t: TestContext): Promise<Delivering> {
     const delivering = new Delivering()
@@ -41,11 +43,13 @@ class Delivering {
       sender: sendingBy((target, message, onLeave, onEnd) => {
         sent.push({ target, id: message.id })
         clock.soon(onLeave)
-        const nothing = { durationMs: 100, retryAfterMs: undefined, response: undefined, error: undefined }
-        return clock.after(100, () => onEnd({ ...nothing, ...delivering.answer }))
+        const durationMs = delivering.takesMs(target)
+        const nothing = { durationMs, retryAfterMs: undefined, response: undefined, error: undefined }
+        return clock.after(durationMs, () => onEnd({ ...nothing, ...delivering.answer }))
       }),
       ...engineParts(clock),
     })
+    delivering.engine = engine
     await engine.start()
     t.after(async () => {
       engine.crash()
@@ -190,4 +194,29 @@ test('a receiver that answered 410 gets nothing more, though its settings are re
   assert.equal(delivering.sent.length, 1)
   const [stored] = await delivering.world.store.loadEndpoints([delivering.endpoint.key])
   assert.deepEqual([stored?.disabled, stored?.disabledReason], [true, 'gone'])
+})
+
+test('an engine that stops hands a lane on while another still has an attempt under way', async (t) => {
+  const delivering = await Delivering.start(t)
+  const { world, endpoint, clock, sent } = delivering
+  const other = await world.store.createEndpoint(endpoint.app, { ...plainEndpoint, url: 'https://quick.test/' })
+  delivering.takesMs = ({ url }) => (url === other.url ? 100 : 60 * second)
+  await world.publish([endpoint, other])
+  await clock.advance(50)
+  assert.equal(sent.length, 2)
+  const stopped = delivering.engine.stop(5 * 60 * second)
+  await world.publish([endpoint, other])
+  const successor = await world.join()
+  await clock.advance(second)
+  assert.deepEqual(
+    (await world.claim(successor)).map((lane) => [lane.endpoint.key, lane.clean]),
+    [[other.key, true]],
+  )
+  await clock.advance(60 * second)
+  await stopped
+  assert.deepEqual(
+    (await world.claim(successor)).map((lane) => [lane.endpoint.key, lane.clean]),
+    [[endpoint.key, true]],
+  )
+  assert.equal(sent.length, 2)
 })

@@ -2,6 +2,7 @@ import type { Clock, EpochMs } from '../../domain/clock.ts'
 import { KeyMaker, nodes } from '../../domain/ids.ts'
 import type { StoreContext } from '../store.ts'
 import type { LaneWakes } from './lane-wakes.ts'
+import type { Presence } from './presence.ts'
 import { postgresStatement, type Run, type Sessions } from './sessions.ts'
 import type { Signals } from './signals.ts'
 import { violatedKey } from './trouble.ts'
@@ -54,6 +55,7 @@ export interface Database {
   readonly keys: Keys
   readonly signals: Signals
   readonly wakes: LaneWakes
+  readonly presence: Presence
 }
 
 const takeNode = postgresStatement('take-node')`select nextval('node') as node`

@@ -18,6 +18,7 @@ import { LaneWakes } from './lane-wakes.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
+import { Presence } from './presence.ts'
 import { historyRemover } from './retention.ts'
 import { clientConfig, openSessions, postgresStatement, type Sessions, writeNothing } from './sessions.ts'
 import { Listener, Signals } from './signals.ts'
@@ -49,10 +50,11 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     await keepUp(durable, time)
     const signals = new Signals(context.randomText(8), context.clock)
     const wakes = new LaneWakes(relaxed, context, signals)
-    const database = { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes }
+    const presence = new Presence(context, signals)
+    const database = { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes, presence }
     const port = postgresPort(database)
     if (!(await finishLater(areSealed(port)))) await finishLater(sealAll(port))
-    const listener = new Listener(url, context, signals)
+    const listener = new Listener(url, context, signals, presence)
     await listener.open()
     return storeOver(url, listener, database)
   } catch (error) {

@@ -104,7 +104,7 @@ type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & 
  * leave a lane with two owners or with none.
  */
 export function ownership(database: Database, partitions: PartitionKeeper): Ownership {
-  const { durable, time, signals, wakes } = database
+  const { durable, time, signals, wakes, presence } = database
   const leases = onPostgres(
     workers(postgresPort(database), (now) => {
       time.learn(now)
@@ -134,18 +134,33 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
     await wakes.rouse(endpoints)
   }
 
+  presence.endGone = async (workers) => {
+    const died = await leases.endGone(workers)
+    signals.workersDied(died)
+  }
+
   return {
-    join: (worker) => leases.join(worker),
+    async join(worker) {
+      const id = await leases.join(worker)
+      await presence.enter(id)
+      return id
+    },
 
     async renew(worker, leaseMs, report) {
       const renewal = await leases.renew(worker, leaseMs, report)
-      if (!renewal.alive) wakes.disowned(worker)
+      if (!renewal.alive) {
+        wakes.disowned(worker)
+        await presence.exit(worker)
+      }
       return renewal
     },
+
+    startLeaving: (worker) => leases.startLeaving(worker),
 
     async leave(worker) {
       wakes.disowned(worker)
       await leases.leave(worker)
+      await presence.exit(worker)
     },
 
     claim(worker, limit, ownedToo = false, regions = null) {

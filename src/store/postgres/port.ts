@@ -79,6 +79,10 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
             yield* waitFor(signals.notify(run, 'w', []))
             afterwards.push(() => signals.lanes())
           },
+          *workersChanged() {
+            yield* waitFor(signals.notify(run, 'm', []))
+            afterwards.push(() => signals.workers())
+          },
           *taskAdded() {
             yield* waitFor(signals.notify(run, 't', []))
             afterwards.push(() => signals.tasks())

@@ -631,7 +631,9 @@ create table worker (
   lease_until bigint not null,
   ended_at bigint,
   report json,
-  regions text[]
+  regions text[],
+  leaving boolean not null default false,
+  session bigint
 ) with (fillfactor=50, autovacuum_vacuum_threshold=100, autovacuum_vacuum_cost_delay=0);
 CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id);
 

@@ -1,7 +1,8 @@
 import pg from 'pg'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
-import type { StoreContext, StoredMessage, Watcher } from '../store.ts'
+import type { Renewal, StoreContext, StoredMessage, Watcher } from '../store.ts'
+import type { Presence } from './presence.ts'
 import { clientConfig, postgresStatement, type Run } from './sessions.ts'
 
 /** The channel all processes on one database share. */
@@ -21,8 +22,9 @@ const longestPayload = 7900
  *   x  messages were expunged, which are then named in place of endpoints
  *   a  a request asks for snapshots of these lanes
  *   t  there is a task to take
+ *   m  other workers share the lanes from now on
  */
-type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't'
+type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't' | 'm'
 
 /** Signals events of this process, and of others as notifications bring them, to this process's watcher. */
 export class Signals {
@@ -71,6 +73,7 @@ export class Signals {
     if (kind === 's') this.settings(endpoints)
     if (kind === 'x') this.expunged(endpoints)
     if (kind === 't') this.tasks()
+    if (kind === 'm') this.workers()
     if (kind === 'a' && endpoints !== undefined) this.asked(endpoints)
   }
 
@@ -106,6 +109,23 @@ export class Signals {
 
   tasks(): void {
     this.#watcher?.tasks?.()
+  }
+
+  workers(): void {
+    this.#watcher?.workers?.()
+  }
+
+  /** Others may end the workers of this process soon, because the server sees their session ended. */
+  sessionLost(): void {
+    this.#watcher?.sessionLost?.()
+  }
+
+  sessionHeld(): void {
+    this.#watcher?.sessionHeld?.()
+  }
+
+  workersDied(died: NonNullable<Renewal['died']>): void {
+    if (died.length > 0) this.#watcher?.workersDied?.(died)
   }
 
   asked(endpoints: readonly number[]): void {
@@ -149,15 +169,17 @@ export class Listener {
   readonly #url: string
   readonly #context: StoreContext
   readonly #signals: Signals
+  readonly #presence: Presence
   #client: pg.Client | undefined
   #cancelTimer: (() => void) | undefined
   #retryMs = firstRetryMs
   #closed = false
 
-  constructor(url: string, context: StoreContext, signals: Signals) {
+  constructor(url: string, context: StoreContext, signals: Signals, presence: Presence) {
     this.#url = url
     this.#context = context
     this.#signals = signals
+    this.#presence = presence
   }
 
   /** Connects for the first time; rejects when that fails. Later losses it repairs by itself. */
@@ -169,12 +191,13 @@ export class Listener {
       await client.end().catch(() => {})
       throw error
     }
-    this.#use(client)
+    await this.#use(client)
   }
 
   /** Stops listening. */
   async close(): Promise<void> {
     this.#closed = true
+    this.#presence.close()
     this.#cancelTimer?.()
     const client = this.#client
     this.#client = undefined
@@ -192,10 +215,11 @@ export class Listener {
     return client
   }
 
-  #use(client: pg.Client): void {
+  async #use(client: pg.Client): Promise<void> {
     this.#client = client
     this.#retryMs = firstRetryMs
     this.#askLater(client)
+    await this.#presence.connected(client)
   }
 
   async #reconnect(): Promise<void> {
@@ -212,7 +236,7 @@ export class Listener {
       client.end().catch(() => {})
       return
     }
-    this.#use(client)
+    await this.#use(client)
     this.#signals.everything()
   }
 
@@ -240,6 +264,7 @@ export class Listener {
     this.#client = undefined
     this.#cancelTimer?.()
     client.end().catch(() => {})
+    this.#presence.disconnected()
     this.#context.onTrouble?.(`postgres: the listening connection was lost: ${error.message}`)
     this.#retryLater()
   }

@@ -15,7 +15,22 @@ export const locks = {
   audit: 0x61756469,
   history: 0x68697374,
   signing: 0x7369676e,
+  worker: 0x776f726b,
 } as const
+
+/** When the Postgres server was started. Sessions of an earlier start say nothing about the workers of today. */
+export const serverStart = '(extract(epoch from pg_postmaster_start_time()) * 1000)::bigint'
+
+/** The lock that the session of a worker holds: a pair of numbers, apart from the other locks. */
+export function lockOfWorker(id: string): string {
+  return `${locks.worker}, (${id} % 2147483647)::int`
+}
+
+/** Whether the session of the worker of a row has ended. It cannot come back before the transaction ends. */
+export const hasSessionEnded = either(
+  'false',
+  `session = ${serverStart} and pg_try_advisory_xact_lock(${lockOfWorker('id')})`,
+)
 
 /** Locks the selected rows until the transaction ends. SQLite has one writer, so there is nothing to lock. */
 export const forUpdate = either('', 'for update')

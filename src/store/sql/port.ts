@@ -52,6 +52,8 @@ export interface Transaction extends Sql {
   expunged(messages: readonly number[]): Work<void>
   /** Signals, after the commit, that lanes have become claimable. */
   lanesFreed(): Work<void>
+  /** Signals workers, after the commit, that others share the lanes from now on. */
+  workersChanged(): Work<void>
   /** Signals workers, after the commit, that there is a task to take. */
   taskAdded(): Work<void>
   /** Signals all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */

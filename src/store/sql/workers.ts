@@ -11,7 +11,7 @@ import {
 } from '../lanes.ts'
 import type { Leader, Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
-import { among, forUpdate, forUpdateSkipLocked, greatest, json, least } from './dialect.ts'
+import { among, forUpdate, forUpdateSkipLocked, greatest, hasSessionEnded, json, least } from './dialect.ts'
 import { type SendableRow, toSendable } from './endpoint-rows.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -43,9 +43,10 @@ const selectShares = statement<Shares>('shares')`
          (select count(*) from lane where owner is not null)
          + (select count(*) from lane where ${dueNear}) + (select count(*) from lane where ${dueElsewhere}) as lanes,
          (select count(*) from worker where ended_at is null and regions is not null) as regional,
+         (select count(*) from worker where ended_at is null and not leaving) as sharers,
          (select coalesce(min(owned), 0)
             from (select (select count(*) from lane where owner = worker.id) as owned
-                    from worker where ended_at is null) as shares) as fewest`
+                    from worker where ended_at is null and not leaving) as shares) as fewest`
 
 // Leans on lane_owner: all lanes that are owned. Only workers of a fleet with regions ask.
 const countByRegion = statement<{ owner: number; region: string; lanes: number }>('owned-by-region')`
@@ -55,8 +56,11 @@ const countDueByRegion = statement<{ region: string; lanes: number }>('due-by-re
   select '${defaultRegion}' as region, count(*) as lanes from lane where ${dueNear}
   union all
   select region, count(*) as lanes from lane where ${dueElsewhere} group by region`
-const selectRegions = statement<{ id: number; regions: Regions }>('worker-regions', { json: ['regions'] })`
-  select id, regions from worker where ended_at is null`
+const selectRegions = statement<{ id: number; regions: Regions; leaving: boolean }>('worker-regions', {
+  json: ['regions'],
+  flags: ['leaving'],
+})`
+  select id, regions, leaving from worker where ended_at is null`
 
 // A lease that reaches further than it is long was written before the clock was set back.
 const shortenLeases = statement('shorten-leases')`
@@ -65,6 +69,19 @@ const shortenLeases = statement('shorten-leases')`
 // next renewal if it still needs to be.
 const selectLapsed = statement<EndingWorker>('lapsed-workers')`
   select id, description from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`
+const markLeaving = statement('start-leaving')`
+  update worker set leaving = true where id = :worker and ended_at is null`
+// On SQLite the process that owns the file has all workers.
+const selectGone = statement<EndingWorker>('gone-workers')`
+  select id, description from worker
+   where ${among('id', ':workers')} and ended_at is null and ${hasSessionEnded}
+   ${forUpdateSkipLocked}`
+const lapseGone = statement('lapse-gone')`
+  update worker set lease_until = ${least('lease_until', ':now - 1')} where ${among('id', ':workers')}`
+// Its candidate is of the same process, and bears its description.
+const endLeadOf = statement('end-lead-of')`
+  update leader set lease_until = 0, lease_ms = 0
+   where one = 1 and description in (select description from worker where ${among('id', ':workers')})`
 // Waits until the leaving worker has settled.
 const selectLeaving = statement<EndingWorker>('leaving-worker')`
   select id, description from worker where id = :worker and ended_at is null ${forUpdate}`
@@ -91,6 +108,8 @@ interface EndingWorker {
 interface Shares {
   readonly now: EpochMs
   readonly workers: number
+  /** Workers that are not leaving. */
+  readonly sharers: number
   /** Other workers whose lease has lapsed, or reaches further than it is long. */
   readonly odd: number
   readonly lanes: number
@@ -99,11 +118,16 @@ interface Shares {
   readonly regional: number
 }
 
+/** Ends workers whose session has ended, and answers them. */
+interface GoneWorkers {
+  endGone(workers: readonly number[]): Promise<EndedWorkers>
+}
+
 /** Workers join, renew their leases and leave. `learnTime` is called with the store's clock at each renewal. */
 export function workers(
   port: Port,
   learnTime: (now: EpochMs) => void = () => {},
-): Methods<Pick<Ownership, 'join' | 'renew' | 'leave'>> {
+): Methods<Pick<Ownership, 'join' | 'renew' | 'startLeaving' | 'leave'> & GoneWorkers> {
   function* shares(worker: number): Work<Shares> {
     const row = (yield* port.first(selectShares, { worker })) as Shares
     learnTime(row.now)
@@ -117,8 +141,8 @@ export function workers(
     if (own === undefined) return undefined
     const owned = Map.groupBy(yield* port.all(countByRegion), ({ owner }) => owner)
     const due = new Map((yield* port.all(countDueByRegion)).map(({ region, lanes }) => [region, lanes]))
-    const workers = living.map(({ id, regions }) => ({
-      regions,
+    const workers = living.map(({ id, regions, leaving }) => ({
+      regions: leaving ? [] : regions,
       owned: new Map(owned.get(id)?.map(({ region, lanes }) => [region, lanes])),
     }))
     return regionShares(own.regions, workers, due)
@@ -129,6 +153,7 @@ export function workers(
       yield* port.transaction(endLapsed)
       const row = yield* port.transaction(function* (sql) {
         yield* sql.run(sweepWorkers)
+        yield* sql.workersChanged()
         return yield* sql.first(insertWorker, { description, regions, lease_ms: Math.round(leaseMs) })
       })
       return row?.id as number
@@ -142,7 +167,26 @@ export function workers(
       if (died.length > 0) found = yield* shares(worker)
       const regions = found.regional === 0 ? undefined : yield* byRegion(worker)
       const { workers, lanes: activeLanes, fewest: fewestLanes } = found
-      return { alive, workers, activeLanes, fewestLanes, died, ...(regions !== undefined && { regions }) }
+      const sharers = Math.max(1, found.sharers)
+      return { alive, workers, sharers, activeLanes, fewestLanes, died, ...(regions !== undefined && { regions }) }
+    },
+
+    *startLeaving(worker) {
+      yield* port.transaction(function* (sql) {
+        yield* sql.run(markLeaving, { worker })
+        yield* sql.workersChanged()
+      })
+    },
+
+    *endGone(ids) {
+      return yield* port.transaction(function* (sql) {
+        const gone = yield* sql.all(selectGone, { workers: ids })
+        if (gone.length === 0) return []
+        const workers = gone.map(({ id }) => id)
+        yield* sql.run(lapseGone, { workers })
+        yield* sql.run(endLeadOf, { workers })
+        return yield* endWorkers(sql, gone)
+      })
     },
 
     *leave(worker) {
@@ -170,6 +214,7 @@ function* endWorkers(sql: Transaction, rows: readonly EndingWorker[]): Work<Ende
   const owned = new Map((yield* sql.all(countOwned, { workers })).map(({ owner, lanes }) => [owner, lanes]))
   yield* sql.run(orphanLanes, { workers })
   yield* sql.lanesFreed()
+  yield* sql.workersChanged()
   return rows.map(({ id, description }) => ({ worker: id, description, lanes: owned.get(id) ?? 0 }))
 }
 

@@ -170,7 +170,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...onSqlite<Administration>(administration(port, handWritten), beforeDeciding),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised<Taking>(taking),
-    ...onSqlite<Pick<Store, 'join' | 'renew' | 'leave'>>(workers(port), beforeDeciding),
+    ...onSqlite<Pick<Store, 'join' | 'renew' | 'startLeaving' | 'leave'>>(workers(port), beforeDeciding),
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),
     ...promised(idempotency(connection)),

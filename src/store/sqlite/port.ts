@@ -65,6 +65,7 @@ export function sqlitePort(connection: Connection): Port {
         }),
       expunged: (messages) => atOnce(() => void afterwards.push(() => connection.watcher?.expunged?.(messages))),
       lanesFreed: () => atOnce(() => void afterwards.push(() => connection.watcher?.lanes())),
+      workersChanged: () => atOnce(() => void afterwards.push(() => connection.watcher?.workers?.())),
       taskAdded: () => atOnce(() => void afterwards.push(() => connection.watcher?.tasks?.())),
       settingsChanged: (endpoints) => atOnce(() => void afterwards.push(() => connection.watcher?.settings(endpoints))),
     }

@@ -528,4 +528,4 @@ CREATE TABLE worker (
   lease_ms integer not null, -- bounds what a clock set back can add to lease_until
   lease_until integer not null,
   ended_at integer
-, report text, regions text) strict;
+, report text, regions text, leaving integer not null default 0) strict;

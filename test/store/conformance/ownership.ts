@@ -10,7 +10,7 @@ export function ownership(open: Open): void {
     const [first, second] = [await world.join(), await world.join()]
     assert.notEqual(first, second)
     const renewal = await world.store.renew(first, longMs)
-    assert.deepEqual(renewal, { alive: true, workers: 2, activeLanes: 0, fewestLanes: 0, died: [] })
+    assert.deepEqual(renewal, { alive: true, workers: 2, sharers: 2, activeLanes: 0, fewestLanes: 0, died: [] })
     await world.store.leave(second)
     assert.equal((await world.store.renew(first, longMs)).workers, 1)
   })
@@ -37,6 +37,21 @@ export function ownership(open: Open): void {
     assert.equal((await world.store.renew(worker, longMs)).fewestLanes, 1)
   })
 
+  test('a worker that is leaving shares no lanes, but lives until it has left', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const { worker } = await world.owningOne(await world.endpoint(app))
+    const { worker: busy } = await world.owningOne(await world.endpoint(app))
+    const other = await world.join()
+    await world.store.startLeaving(other)
+    const { workers, sharers, fewestLanes } = await world.store.renew(worker, longMs)
+    assert.deepEqual({ workers, sharers, fewestLanes }, { workers: 3, sharers: 2, fewestLanes: 1 })
+    assert.equal((await world.store.renew(other, longMs)).alive, true)
+    await world.store.startLeaving(worker)
+    await world.store.startLeaving(busy)
+    assert.equal((await world.store.renew(busy, longMs)).sharers, 1, 'all are leaving')
+  })
+
   test('a worker that never joined is not alive', async (t) => {
     const { store } = await begin(t, open)
     assert.equal((await store.renew(4711, longMs)).alive, false)
@@ -50,7 +65,7 @@ export function ownership(open: Open): void {
     await world.pass(2 * shortMs)
     const renewal = await world.store.renew(survivor, longMs)
     const { died, ...counts } = renewal
-    assert.deepEqual(counts, { alive: true, workers: 1, activeLanes: 1, fewestLanes: 0 })
+    assert.deepEqual(counts, { alive: true, workers: 1, sharers: 1, activeLanes: 1, fewestLanes: 0 })
     assert.deepEqual(
       died?.map((each) => [each.worker, each.lanes]),
       [[worker, 1]],
