@@ -11,8 +11,10 @@ import { ingest } from './scenarios/ingest.ts'
 import { isolation } from './scenarios/isolation.ts'
 import { latency } from './scenarios/latency.ts'
 import { rate } from './scenarios/rate.ts'
+import { rolling } from './scenarios/rolling.ts'
 import { shed } from './scenarios/shed.ts'
 import { spike } from './scenarios/spike.ts'
+import { takeover } from './scenarios/takeover.ts'
 import { throughput } from './scenarios/throughput.ts'
 import { wide } from './scenarios/wide.ts'
 
@@ -31,6 +33,8 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   coalesce,
   broad,
   wide,
+  takeover,
+  rolling,
 }
 const limitMs = 300_000
 

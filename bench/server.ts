@@ -15,6 +15,8 @@ export interface Server {
   spent(): Promise<Spent>
   /** Ends it as an operator would and waits until it is gone. */
   stop(): Promise<void>
+  /** Ends it at once, as a crash would. */
+  kill(): Promise<void>
 }
 
 /** The key with which every server here seals secrets. */
@@ -38,8 +40,8 @@ export function startServer(bench: Bench, place: string, settings: Settings = {}
 }
 
 /** Starts `sluice worker` beside a server on the same database and waits until it says that it runs. */
-export function startWorker(bench: Bench, place: string): Promise<Server> {
-  return start(bench, 'worker', place, /(\S+)/, {})
+export function startWorker(bench: Bench, place: string, settings: Settings = {}): Promise<Server> {
+  return start(bench, 'worker', place, /(\S+)/, settings)
 }
 
 async function start(bench: Bench, command: string, place: string, ready: RegExp, settings: Settings): Promise<Server> {
@@ -80,6 +82,10 @@ async function start(bench: Bench, command: string, place: string, ready: RegExp
       const reply = once(child, 'message')
       child.send('spent')
       return (await reply)[0]
+    },
+    async kill() {
+      child.kill('SIGKILL')
+      await exit
     },
     async stop() {
       readPeak()
