@@ -30,7 +30,7 @@ export interface Processes {
   /** Undefined in a process that stands alone, or that starts the others. */
   readonly member: Member | undefined
   /**
-   * Runs the command line of this process in so many processes until a stop is requested. One that ends by itself is
+   * Runs the command line of this process in so many processes until a stop is requested. A process that ends by itself is
    * started again. Answers the exit code. `add` sums the figures of processes that have ended.
    */
   supervise(count: number, log: Logger, stopRequested: Promise<unknown>, add: AddReports): Promise<number>
@@ -136,7 +136,7 @@ class Supervisor {
     const first = this.#fork('first')
     const stopped = stopRequested.then(() => this.#stop())
     const failed = await Promise.race([first, stopped.then(() => undefined)])
-    // What keeps the first from starting keeps them all: it has printed why.
+    // The reason that keeps the first from starting holds for all, and the first has printed it.
     if (failed !== undefined) return failed
     const others = Array.from({ length: this.#stopping ? 0 : this.#count - 1 }, () => this.#fork('next'))
     await Promise.race([Promise.all(others), stopped])
