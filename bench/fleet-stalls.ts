@@ -46,7 +46,7 @@ export async function openFleet(bench: Bench, settings: Settings = {}, uncounted
   const counted = new Set(receiving.urls.slice(0, endpoints).map((each) => new URL(each).pathname))
   const target = { url, key: apiKey, connections: 4, rate }
 
-  /** What came to the receivers that are measured, once each has all of the messages. */
+  /** The records of the receivers that are measured, once each has all of the messages. */
   const allArrived = async (own: ReadonlySet<string>): Promise<readonly PathRecord[]> => {
     for (let look = 0; look < looks; look++) {
       const records = (await receiving.receiver.ask('records')).filter(({ path }) => counted.has(path))

@@ -6,8 +6,11 @@ import { systemClock } from './runtime/clock.ts'
 import { ConfigError } from './runtime/config.ts'
 import { openLog } from './runtime/log.ts'
 import { commandLine, exitOnBugs, exitWith, keepTicksFast, systemTerminal, version } from './runtime/process.ts'
+import { processesOf } from './runtime/processes.ts'
 import { systemRandomText } from './runtime/random.ts'
 import { readTraceSettings } from './runtime/trace-settings.ts'
+
+const systemProcesses = processesOf(systemTerminal.env)
 
 /** Loaded by the commands that need them: the parts take 300 ms, and a command that only asks a server has none. */
 const parts = () => import('./compose/parts.ts')
@@ -20,7 +23,7 @@ const world: World = {
   terminal: systemTerminal,
 
   openLog(config) {
-    const log = openLog(config)
+    const log = openLog({ ...config, pid: systemProcesses.member && process.pid })
     exitOnBugs(log)
     return log
   },
@@ -30,7 +33,7 @@ const world: World = {
     try {
       const { settings, problems } = readTraceSettings(systemTerminal.env)
       for (const problem of problems) log.warn(problem)
-      return await openParts(config, log, role, origins, settings)
+      return await openParts(config, log, role, origins, settings, systemProcesses.member)
     } catch (error) {
       if (error instanceof ConfigError) throw error
       const { FileOwnedError } = await import('./store/sqlite/database-file.ts')
@@ -38,6 +41,8 @@ const world: World = {
       throw new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })
     }
   },
+
+  processes: systemProcesses,
 
   newestSchema: async (config) => (await parts()).newestSchema(config),
 }

@@ -5,6 +5,7 @@ import type { RandomText } from '../domain/ids.ts'
 import { keyVariable, type Loaded, urlVariable } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
+import type { Processes } from '../runtime/processes.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Config, settings } from '../runtime/settings.ts'
 import { Client, type Item, type Query } from './client.ts'
@@ -23,6 +24,8 @@ export interface World {
    * cannot be opened.
    */
   openParts(config: Config, log: Logger, role?: Role, origins?: Loaded['origins']): Promise<Parts>
+  /** Several processes behind one address. */
+  readonly processes: Processes
   /** The newest schema this program knows for the store. */
   newestSchema(config: Config): Promise<{ readonly version: number; readonly name: string }>
 }

@@ -13,7 +13,7 @@ import {
   urlVariable,
 } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
-import type { Terminal } from '../runtime/process.ts'
+import { availableCores, type Terminal } from '../runtime/process.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
@@ -21,10 +21,31 @@ import { defaultUrl, type World } from './command.ts'
 import { assertFree, cannotListen } from './listen.ts'
 import { CommandError, exitCode } from './terminal.ts'
 
-/** `sluice serve`: the API and the deliveries in one process. */
-export async function serve(world: World, { config, origins }: Loaded): Promise<number> {
-  const { terminal } = world
+/** `sluice serve`: the API and the deliveries, in one process or in several behind one address. */
+export async function serve(world: World, loaded: Loaded): Promise<number> {
+  const { processes, terminal } = world
+  const size = processCountOf(loaded.config)
+  if (processes.member !== undefined || size === 1) return serveAlone(world, loaded)
   const stopRequested = terminal.stopRequested()
+  const log = world.openLog(loaded.config)
+  const { withEnded } = await import('../metrics/combined.ts')
+  return processes.supervise(size, log, stopRequested, withEnded)
+}
+
+/** How many processes serve. One process owns a SQLite file. */
+function processCountOf({ processes, store }: Config): number {
+  const size = processes === 'auto' ? availableCores() : processes
+  if (store.kind === 'postgres' || size === 1 || processes === 'auto') return store.kind === 'postgres' ? size : 1
+  throw new CommandError(
+    'Several processes need a Postgres store: one process owns a SQLite file. Set --store postgres://… or --processes 1.',
+    exitCode.misused,
+  )
+}
+
+async function serveAlone(world: World, { config, origins }: Loaded): Promise<number> {
+  const { terminal } = world
+  const { member } = world.processes
+  const stopRequested = Promise.race([terminal.stopRequested(), ...(member ? [member.stopRequested] : [])])
   const log = world.openLog(config)
   // Before the store is made: a start that fails leaves nothing behind.
   await assertFree(config.listen)
@@ -41,8 +62,10 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
     const delivering = await parts.startDelivering(description)
     const signInLink = await signInLinkOf(world, config, parts, address)
     const hints = { newKey, signInLink, isEmpty: !(await store.hasMessages()), warnings: warningsOf(config, parts) }
-    terminal.print(banner(world, config, address, hints))
+    // Of several processes the first prints for all.
+    if (member?.isFirst !== false) terminal.print(banner(world, config, address, hints))
     log.info({ listen: formatAddress(address) }, 'started')
+    member?.ready()
 
     const signal = await stopRequested
     log.info({ signal }, 'stopping')

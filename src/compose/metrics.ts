@@ -4,6 +4,7 @@ import type { Meter } from '../metrics/meter.ts'
 import { systemClock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
 import { listenOn, version, watchProcess } from '../runtime/process.ts'
+import type { Member } from '../runtime/processes.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { Store } from '../store/store.ts'
@@ -35,10 +36,12 @@ interface MetricsParts {
   readonly log: Logger
   /** The deliveries of this process, once they are started. */
   delivering(): Delivering | undefined
+  /** This process as one of several behind an address. */
+  readonly member: Member | undefined
 }
 
 /** Composes the metrics of a process. */
-export function composeMetrics({ config, store, meter, facts, log, delivering }: MetricsParts): Metrics {
+export function composeMetrics({ config, store, meter, facts, log, delivering, member }: MetricsParts): Metrics {
   let opened: ReturnType<typeof make> | undefined
   let stop = () => {}
 
@@ -47,7 +50,10 @@ export function composeMetrics({ config, store, meter, facts, log, delivering }:
     const watched = watchProcess()
     stop = () => watched.stop()
     const own = () => ({ version, worker: delivering()?.figures(), ...watched.read() })
-    return new Exposition({ store, clock: systemClock, meter, facts, endpoints: config.metricsEndpoints, own })
+    const parts = { store, clock: systemClock, meter, facts, endpoints: config.metricsEndpoints, own }
+    const exposition = new Exposition({ ...parts, gather: member && (() => member.gather()) })
+    member?.onReport(() => exposition.samples())
+    return exposition
   }
 
   const page: MetricsPage = {

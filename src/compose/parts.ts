@@ -21,6 +21,7 @@ import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../ru
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
 import { boundTo, version } from '../runtime/process.ts'
+import type { Member } from '../runtime/processes.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
@@ -82,6 +83,8 @@ interface Opening {
   readonly role: Role
   readonly origins: Partial<Loaded['origins']>
   readonly traces: TraceSettings | null
+  /** This process as one of several behind an address. */
+  readonly member: Member | undefined
 }
 
 /**
@@ -95,10 +98,11 @@ export async function openParts(
   role: Role = 'owner',
   origins: Partial<Loaded['origins']> = {},
   traces: TraceSettings | null = null,
+  member?: Member,
 ): Promise<Parts> {
   const closers = new AsyncDisposableStack()
   try {
-    return await compose({ config, log, role, origins, traces }, closers)
+    return await compose({ config, log, role, origins, traces, member }, closers)
   } catch (error) {
     await closers.disposeAsync()
     throw error
@@ -106,7 +110,7 @@ export async function openParts(
 }
 
 async function compose(opening: Opening, closers: AsyncDisposableStack): Promise<Parts> {
-  const { config, log, role, traces } = opening
+  const { config, log, role, traces, member } = opening
   // Before the store is made: a start that fails leaves nothing behind.
   if (role === 'owner') assertDeadFile(config)
   const alerts = await loadAlerts(config)
@@ -123,7 +127,7 @@ async function compose(opening: Opening, closers: AsyncDisposableStack): Promise
   const adminKey = await fixedAdminKey(config, store)
 
   let delivering: Delivering | undefined
-  const metrics = composeMetrics({ config, store, meter, facts, log, delivering: () => delivering })
+  const metrics = composeMetrics({ config, store, meter, facts, log, member, delivering: () => delivering })
   closers.defer(() => metrics.stop())
   closers.defer(() => facts.stop())
   const publisher = once(() => {

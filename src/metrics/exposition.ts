@@ -3,6 +3,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { serves } from '../domain/region.ts'
 import { Turns } from '../domain/turns.ts'
 import type { ListedWorker, Store } from '../store/store.ts'
+import { combined, type Sample, type Samples } from './combined.ts'
 import { deathsShownMs, type Facts, type StoreFigures } from './facts.ts'
 import { type Measure, type MeasureName, measures, waitingClasses } from './measures.ts'
 import type { Histogram, Meter } from './meter.ts'
@@ -44,6 +45,10 @@ interface ExpositionParts {
   /** How many endpoints are named at most, by each of the two measures. */
   readonly endpoints: number
   readonly own: () => OwnFigures
+  /** The figures of processes that listen on the same address; missing where there are none. */
+  readonly gather?:
+    | (() => Promise<{ readonly reports: readonly Samples[]; readonly ended: Samples | undefined }>)
+    | undefined
 }
 
 /** Metrics as text, with the type of the text. */
@@ -82,6 +87,20 @@ export class Exposition {
   }
 
   async #write(type: ContentType): Promise<Exposed> {
+    const own = await this.samples()
+    const gathered = await this.#parts.gather?.()
+    const all = gathered === undefined ? own : combined(own, gathered.reports, gathered.ended)
+    const registry = new Registry<typeof type>()
+    registry.setContentType(type)
+    for (const [name, measure] of Object.entries(measures) as [MeasureName, Measure][]) {
+      const values = all[name] ?? []
+      if (values.length > 0) registry.registerMetric(metricOf(measure, values) as never)
+    }
+    return { type, text: await registry.metrics() }
+  }
+
+  /** The figures of this process. */
+  async samples(): Promise<Samples> {
     const { meter, facts, own } = this.#parts
     const figures = own()
     // The leader describes the whole store where no process with an API does.
@@ -94,13 +113,7 @@ export class Exposition {
       counted: facts.isStarted ? whole : undefined,
       worst: await this.#worst(whole),
     }
-    const registry = new Registry<typeof type>()
-    registry.setContentType(type)
-    for (const [name, measure] of Object.entries(measures) as [MeasureName, Measure][]) {
-      const values = readers[name](reading)
-      if (values.length > 0) registry.registerMetric(metricOf(measure, values) as never)
-    }
-    return { type, text: await registry.metrics() }
+    return Object.fromEntries(Object.entries(readers).map(([name, read]) => [name, read(reading)]))
   }
 
   async #worst(whole: StoreFigures): Promise<Reading['worst']> {
@@ -117,13 +130,6 @@ export class Exposition {
       })
     return { waiting: toSamples(waiting), failing: toSamples(failing.list) }
   }
-}
-
-interface Sample {
-  readonly labels?: Readonly<Record<string, string | number>>
-  readonly value: number
-  /** The name of the line, where it is not that of the metric. */
-  readonly metricName?: string
 }
 
 /** The figures of one scrape. */

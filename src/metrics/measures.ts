@@ -15,6 +15,8 @@ export interface Measure {
   readonly labels: Readonly<Record<string, readonly string[] | string>>
   /** Upper bounds of the buckets of a histogram, in seconds. */
   readonly buckets?: readonly number[]
+  /** How the values of processes that share an address become one; `own`: those of the process that is asked. */
+  readonly together: 'sum' | 'most' | 'least' | 'own'
 }
 
 type Labels = Measure['labels']
@@ -90,18 +92,31 @@ export const measures = {
   lanesOwned: gauge('sluice_lanes_owned', 'Lanes that this process owns.'),
   unsettled: gauge('sluice_attempts_unrecorded', 'Attempts of this process that ended and are not recorded yet.'),
   leads: gauge('sluice_leader', '1 while this process leads: it runs schedules, retention and sweeps.'),
-  leaseAge: gauge('sluice_lease_age_seconds', 'Time since this process last extended its lease as a worker.'),
-  storeUp: gauge('sluice_store_up', '1 if the store answered this process and takes writes.'),
-  storeWrite: gauge('sluice_store_write_seconds', 'Duration of one durable write of this process, a moment ago.'),
-  loopDelay: gauge('sluice_event_loop_delay_seconds', 'Delay of the event loop over the last 15 to 30 seconds.', {
+  leaseAge: gauge(
+    'sluice_lease_age_seconds',
+    'Time since this process last extended its lease as a worker.',
+    {},
+    'most',
+  ),
+  storeUp: gauge('sluice_store_up', '1 if the store answered this process and takes writes.', {}, 'least'),
+  storeWrite: gauge(
+    'sluice_store_write_seconds',
+    'Duration of one durable write of this process, a moment ago.',
+    {},
+    'most',
+  ),
+  loopDelay: gauge(
+    'sluice_event_loop_delay_seconds',
+    'Delay of the event loop over the last 15 to 30 seconds.',
     // Not `quantile`: promtool keeps that name for summaries.
-    percentile: ['50', '99', '100'],
-  }),
-  build: gauge('sluice_build_info', 'Always 1; the label is the version.', { version: 'version of Sluice' }),
+    { percentile: ['50', '99', '100'] },
+    'most',
+  ),
+  build: gauge('sluice_build_info', 'Always 1; the label is the version.', { version: 'version of Sluice' }, 'own'),
   cpu: counter('process_cpu_seconds_total', 'CPU time of the process.'),
   resident: gauge('process_resident_memory_bytes', 'Resident memory of the process.'),
   heap: gauge('process_heap_bytes', 'JavaScript heap in use.'),
-  startTime: gauge('process_start_time_seconds', 'Start of the process, in seconds since 1970.'),
+  startTime: gauge('process_start_time_seconds', 'Start of the process, in seconds since 1970.', {}, 'least'),
   waiting: ofStore('sluice_deliveries_waiting', 'Waiting deliveries.', { class: waitingClasses }),
   behind: ofStore(
     'sluice_deliveries_behind',
@@ -147,22 +162,23 @@ export const measures = {
 export type MeasureName = keyof typeof measures
 
 function counter(name: string, help: string, labels: Labels = {}) {
-  return { name, kind: 'counter', scope: 'process', help, labels } as const
+  return { name, kind: 'counter', scope: 'process', help, labels, together: 'sum' } as const
 }
 
 function histogram(name: string, help: string, buckets: readonly number[]) {
-  return { name, kind: 'histogram', scope: 'process', help, labels: {}, buckets } as const
+  return { name, kind: 'histogram', scope: 'process', help, labels: {}, buckets, together: 'sum' } as const
 }
 
-function gauge(name: string, help: string, labels: Labels = {}) {
-  return { name, kind: 'gauge', scope: 'process', help, labels } as const
+function gauge(name: string, help: string, labels: Labels = {}, together: Measure['together'] = 'sum') {
+  return { name, kind: 'gauge', scope: 'process', help, labels, together } as const
 }
 
 function ofStore(name: string, help: string, labels: Labels = {}) {
-  return { name, kind: 'gauge', scope: 'store', help, labels } as const
+  return { name, kind: 'gauge', scope: 'store', help, labels, together: 'own' } as const
 }
 
 function ofEndpoint<Kind extends Measure['kind']>(kind: Kind, name: string, help: string) {
   const labels = { application: 'uid or id of the application', endpoint: 'uid or id of the endpoint' }
-  return { name, kind, scope: 'endpoint', help, labels } as const
+  // The count of waiting deliveries is that of the whole store.
+  return { name, kind, scope: 'endpoint', help, labels, together: kind === 'gauge' ? 'own' : 'sum' } as const
 }

@@ -21,6 +21,8 @@ interface LogOptions {
   readonly logLevel: LogLevel
   /** Null: text on a terminal, else JSON. */
   readonly logFormat: LogFormat | null
+  /** Part of every line where several processes share a log. */
+  readonly pid?: number | undefined
 }
 
 /**
@@ -28,12 +30,15 @@ interface LogOptions {
  * on its reader: see `LineWriter`.
  */
 export function openLog(
-  { logLevel, logFormat }: LogOptions,
+  { logLevel, logFormat, pid }: LogOptions,
   out: DestinationStream = standardError(),
   isTerminal: boolean = process.stderr.isTTY,
 ): Logger {
   const asText = (logFormat ?? (isTerminal ? 'text' : 'json')) === 'text'
-  return pino({ level: logLevel, base: null, timestamp }, asText ? { write: (line) => out.write(textOf(line)) } : out)
+  return pino(
+    { level: logLevel, base: pid === undefined ? null : { pid }, timestamp },
+    asText ? { write: (line) => out.write(textOf(line)) } : out,
+  )
 }
 
 const timestamp = pino.stdTimeFunctions.isoTime

@@ -1,7 +1,7 @@
 import { executionAsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
 import type { Server } from 'node:net'
-import { hostname } from 'node:os'
+import { availableParallelism, hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { clearLine, createInterface, cursorTo } from 'node:readline'
 import { isSea } from 'node:sea'
@@ -10,6 +10,7 @@ import { styleText } from 'node:util'
 import { packageText } from '../assets/assets.ts'
 import type { RunCommand } from '../domain/alert-receiver.ts'
 import type { Logger } from './log.ts'
+import { memberVariable } from './processes.ts'
 import type { Address } from './setting-kinds.ts'
 
 export type StopSignal = 'SIGTERM' | 'SIGINT'
@@ -170,9 +171,9 @@ export async function exitWith(program: Promise<number>): Promise<never> {
   process.exit(code)
 }
 
-/** The arguments of the command line. */
+/** The arguments of the command line. An executable that is one of several processes gets the name of a script before them. */
 export function commandLine(): string[] {
-  return process.argv.slice(2)
+  return process.argv.slice(isSea() && process.env[memberVariable] !== undefined ? 3 : 2)
 }
 
 /** Makes a server listen, and answers the address with its actual port. Rejects with the error of the system. */
@@ -189,6 +190,9 @@ export function boundTo(server: Server, { host, port }: Address): Address {
   const bound = server.address()
   return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
 }
+
+/** How many cores this process may use. */
+export const availableCores = availableParallelism
 
 /** The process that this is, for lists of processes. */
 export const thisProcess = { host: hostname(), pid: process.pid }

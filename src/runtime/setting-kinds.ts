@@ -128,6 +128,16 @@ export function count(min: number, max: number): Kind<number> {
   }
 }
 
+/** A number of processes, or `auto` for one per core. */
+export const processCount: Kind<number | 'auto'> = {
+  placeholder: 'NUMBER|auto',
+  parse(raw) {
+    if (raw === 'auto') return raw
+    return measure(raw, { '': 1 }, 1, 256, 'auto or a whole number', String)
+  },
+  show: String,
+}
+
 /** One of a few words. */
 export function choice<T extends string>(words: readonly T[]): Kind<T> {
   return {

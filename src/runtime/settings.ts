@@ -10,6 +10,7 @@ import {
   type Kind,
   networks,
   origins,
+  processCount,
   regions,
   size,
   store,
@@ -43,6 +44,12 @@ const mib = 1024 * kib
 export const settings = {
   store: setting(store, { kind: 'sqlite', path: './data/sluice.db' }, 'database: sqlite:PATH or postgres://…'),
   listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port', 'api'),
+  processes: setting(
+    processCount,
+    1,
+    'processes of `sluice serve` behind its address, for all cores of a machine; auto = one per core; needs Postgres',
+    'api',
+  ),
   adminKey: setting(token, null, 'fixed admin key, in addition to the keys in the store', 'secret', 'api'),
   // For one release: SLUICE_API_KEY is the variable of commands that call a server. Remove it with its readers.
   apiKey: setting(token, null, 'old name of adminKey, read in this release only', 'secret', 'api'),

@@ -9,6 +9,7 @@ import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openLog } from '../../src/runtime/log.ts'
 import { type StopSignal, type Terminal, version } from '../../src/runtime/process.ts'
+import { processesOf } from '../../src/runtime/processes.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { program, shortLived } from '../prepared.ts'
 
@@ -172,6 +173,7 @@ export class RunHere {
         terminal,
         openLog: (config) => openLog(config, log, false),
         openParts: async (config, log, role, origins) => (await parts()).openParts(config, log, role, origins),
+        processes: processesOf({}),
         newestSchema: async (config) => (await parts()).newestSchema(config),
       },
       args,
