@@ -16,6 +16,8 @@ const patienceMs = 2000
 const lanesPerPage = 1000
 /** Between two counts of all lanes. */
 const countEveryMs = 10_000
+/** A count of very many lanes is followed by a wait that keeps all counts to this part of the time: a two-hundredth. */
+const countShare = 200
 const workersListed = 200
 /** Workers that died within this time are shown. */
 export const deathsShownMs = 60 * 60 * 1000
@@ -104,7 +106,7 @@ export class Facts {
 
   constructor(parts: FactsParts) {
     this.#parts = parts
-    this.#rounds = new Rounds(parts, countEveryMs, () => this.#countLanes())
+    this.#rounds = new Rounds(parts, countEveryMs, () => this.#countLanes(), countShare)
   }
 
   /** Begins to count queues and lanes. A process with an API does so, and the leader. */

@@ -114,6 +114,7 @@ export class Rounds {
   readonly #parts: Pick<QueueSurveyParts, 'clock' | 'onTrouble'>
   readonly #everyMs: number
   readonly #count: () => Promise<void>
+  readonly #share: number
   #isRunning = false
   #stepSince: SteadyMs = 0
   /** The time of all steps of this round but the last. */
@@ -121,10 +122,16 @@ export class Rounds {
   #cancel = () => {}
 
   /** Trouble in a round only delays the next one. */
-  constructor(parts: Pick<QueueSurveyParts, 'clock' | 'onTrouble'>, everyMs: number, count: () => Promise<void>) {
+  constructor(
+    parts: Pick<QueueSurveyParts, 'clock' | 'onTrouble'>,
+    everyMs: number,
+    count: () => Promise<void>,
+    share = roundShare,
+  ) {
     this.#parts = parts
     this.#everyMs = everyMs
     this.#count = count
+    this.#share = share
   }
 
   get isRunning(): boolean {
@@ -173,7 +180,7 @@ export class Rounds {
     let waitMs = this.#everyMs
     try {
       await this.#count()
-      waitMs = Math.max(this.#everyMs, roundShare * this.#busyMs)
+      waitMs = Math.max(this.#everyMs, this.#share * this.#busyMs)
     } catch (error) {
       onTrouble?.(error)
     }

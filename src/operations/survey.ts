@@ -58,7 +58,7 @@ const rowsLimit = 1_000_000
 
 /**
  * Counts the waiting deliveries of every endpoint of an application, or of all applications, in small steps with a turn for
- * others in between. Beyond a million deliveries, queues are counted by their fronts only and the survey is not exact.
+ * others in between. Over all applications only endpoints with waiting deliveries are looked at. Beyond a million deliveries, queues are counted by their fronts only and the survey is not exact.
  */
 export async function surveyQueues(
   store: WaitingQueues,
@@ -99,7 +99,7 @@ export async function surveyQueues(
     }
   }
 
-  for await (const page of endpointPages(store, clock, app)) {
+  for await (const page of app === null ? queuedPages(store, clock) : endpointPages(store, clock, app)) {
     const apps = new Map(page.map((row) => [row.endpoint, row.app]))
     for await (const queue of counted(await store.countFronts([...apps.keys()], steps.front))) {
       add({ ...queue, app: apps.get(queue.endpoint) ?? 0 })
@@ -108,6 +108,7 @@ export async function surveyQueues(
   return { endpoints, total, isExact, worst }
 }
 
+type QueuedPage = Awaited<ReturnType<WaitingQueues['queuedEndpoints']>>
 type EndpointKeys = Awaited<ReturnType<WaitingQueues['endpointKeys']>>
 
 /** The endpoints of an application, or of all, in small pages with a turn for others before and after each. */
@@ -123,6 +124,21 @@ async function* endpointPages(
     yield page
     if (page.length < steps.endpoints) return
     after = page.at(-1)?.endpoint ?? null
+  }
+}
+
+/** As `endpointPages`, for the endpoints of all applications that deliveries wait for. */
+async function* queuedPages(
+  store: Pick<WaitingQueues, 'queuedEndpoints'>,
+  clock: Clock,
+): AsyncGenerator<QueuedPage['endpoints']> {
+  const turns = Turns.by(clock)
+  for (let after: number | null = null; ; await turns.next()) {
+    const page: QueuedPage = await store.queuedEndpoints(after, steps.endpoints)
+    await turns.next()
+    yield page.endpoints
+    if (page.next === null) return
+    after = page.next
   }
 }
 

@@ -208,6 +208,17 @@ export interface LaneGroup {
 
 /** The queues of many endpoints, counted in steps whose size the caller sets. */
 export interface WaitingQueues {
+  /**
+   * The endpoints that deliveries wait for, behind a key and in their order: one seek for each, however many endpoints there are
+   * and however many deliveries wait. A page may be shorter than the limit; `next` is null at the end.
+   */
+  queuedEndpoints(
+    after: number | null,
+    limit: number,
+  ): Promise<{
+    readonly endpoints: readonly { readonly endpoint: number; readonly app: number }[]
+    readonly next: number | null
+  }>
   /** The keys of the endpoints of an application, or of all with null, behind a key and in their order. */
   endpointKeys(
     app: number | null,

@@ -163,12 +163,18 @@ describe('why', () => {
   test('the worst by waiting and by age come from one survey, each endpoint once', async () => {
     const s = await scene()
     await s.publish('a', 3)
+    // A survey of all applications looks at endpoints with waiting deliveries alone, of however many there are.
+    const idle = await s.store.findApplication('a')
+    for (let i = 0; i < 5; i++) await s.store.createEndpoint(idle?.key as number, plainEndpoint)
     let surveys = 0
     const store: typeof s.store = {
       ...s.store,
-      endpointKeys(...page) {
+      endpointKeys: () => assert.fail('all endpoints were looked at'),
+      async queuedEndpoints(...page) {
         surveys++
-        return s.store.endpointKeys(...page)
+        const found = await s.store.queuedEndpoints(...page)
+        assert.ok(found.endpoints.length <= 2)
+        return found
       },
     }
     const explainer = new Explainer(store, systemClock, serverDefaults)

@@ -83,6 +83,20 @@ const selectOfAll = statement<{ endpoint: number; app: number }>('all-endpoint-k
   select key as endpoint, app from endpoint where key > :after and app > 0 and deleted_at is null
    order by key limit :limit`
 
+/** The first endpoint behind another that has rows: a seek of pending's primary key. */
+const nextQueued = (after: string) => `
+  (select pending.endpoint from pending where pending.endpoint > ${after} order by pending.endpoint limit 1)`
+// The walk ends with a null. Endpoints of the management application and deleted ones have no `app`.
+const walkQueued = statement<{ endpoint: number; app: number | null }>('queued-endpoints')`
+  with recursive walk (endpoint, n) as (
+    select ${nextQueued('cast(:after as bigint)')}, 1
+    union all
+    select ${nextQueued('walk.endpoint')}, n + 1 from walk where endpoint is not null and n < cast(:limit as bigint)
+  )
+  select endpoint, (
+           select app from endpoint where key = walk.endpoint and app > 0 and deleted_at is null limit 1) as app
+    from walk where endpoint is not null`
+
 // Each is a range of pending's primary key, read no further than the limit.
 const front = (column: string) => `
   select ${column} from pending where pending.endpoint = asked.endpoint
@@ -139,6 +153,14 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       return {
         counts: rows.flatMap(({ app, ...row }) => (app === null ? [] : [{ ...row, app }])),
         next: endsQueue ? { ...start, endpoint: endpoint + 1 } : (last ?? null),
+      }
+    },
+
+    *queuedEndpoints(after, limit) {
+      const rows = yield* port.relaxed.all(walkQueued, { after: after ?? -1, limit })
+      return {
+        endpoints: rows.flatMap(({ endpoint, app }) => (app === null ? [] : [{ endpoint, app }])),
+        next: rows.length < limit ? null : (rows.at(-1)?.endpoint ?? null),
       }
     },
 
