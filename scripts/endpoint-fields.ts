@@ -53,9 +53,9 @@ export function valuesOf(form: Form): string {
     case 'text':
       return form.max === undefined ? 'text' : `text, up to ${number(form.max)} characters`
     case 'name':
-      return `letters, digits, \`-\`, \`_\`, \`.\`; up to ${form.max}`
+      return `letters, digits, \`-\`, \`_\`, \`.\`; up to ${form.max}, not \`.\` or \`..\``
     case 'uid':
-      return `letters, digits, \`-\`, \`_\`, \`.\`; up to 256, not \`${form.prefix}_…\``
+      return `letters, digits, \`-\`, \`_\`, \`.\`; up to 256, not \`.\`, \`..\` or \`${form.prefix}_…\``
     case 'integer':
       return `${number(form.min)} to ${number(form.max)}`
     case 'duration':

@@ -39,8 +39,14 @@ The first template whose values are all there is used. In an event type, \`/\`, 
 letters, digits, \`-\`, \`_\` and \`.\` become \`_\`: \`orders/create\` becomes \`orders.create\`. Without a value the event type is the name of the
 provider, and the event has no id: it is stored each time it comes.
 
-The id is what the sender says it is. GitHub and Shopify send it in a header that they do not sign, so a recorded
-request can be sent again with another id. A provider with a tolerance signs the time of each request; a recorded request is refused after it.
+## A recorded request
+
+An attacker who has recorded a genuine request can send it again. It is the same event, and stores nothing, while its id is signed and within the
+replay window; it is refused where the provider signs a time and the tolerance is over. Otherwise it becomes a new message, of the same bytes:
+
+| provider | a request that is sent again |
+| --- | --- |
+${providerNames.map((name) => `| [${providers[name].title}](#${anchorOf(providers[name].title)}) | ${providers[name].recorded} |`).join('\n')}
 ${providerNames.map(section).join('')}`
 }
 

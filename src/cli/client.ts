@@ -1,4 +1,4 @@
-import { apiRoot, pageItems } from '../domain/api.ts'
+import { apiRoot, isPathStep, pageItems } from '../domain/api.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { nearest } from '../domain/phrases.ts'
 import { parseExactly } from '../json/exact.ts'
@@ -282,8 +282,13 @@ function isPage(page: unknown): boolean {
   return Array.isArray(data) && data.every((item) => typeof item === 'object' && item !== null)
 }
 
-/** Joins the parts to a path, each escaped. */
+/** Joins the parts to a path, each escaped. Throws CommandError for a part that would name another path. */
 export function pathOf(...parts: readonly string[]): string {
+  const folded = parts.find((part) => !isPathStep(part))
+  if (folded !== undefined) {
+    const message = `${JSON.stringify(folded)} names nothing: in a URL it stands for another path. Give the id instead.`
+    throw new CommandError(message, exitCode.misused)
+  }
   return parts.map((part) => `/${encodeURIComponent(part)}`).join('')
 }
 

@@ -1,4 +1,5 @@
 import { Argument, type Command as Commander, InvalidArgumentError } from 'commander'
+import { isPathStep } from '../domain/api.ts'
 import { type Client, type Item, pathOf } from './client.ts'
 import { openClient, type World } from './command.ts'
 import { nameOf } from './table.ts'
@@ -68,6 +69,7 @@ async function namesFor(program: Commander, world: World, words: readonly string
   }
   const wanted = command.registeredArguments[operands.length]?.name() ?? ''
   const isEventType = command.parent?.name() === 'event-type' && wanted === 'name' && command.name() !== 'create'
+  if (!operands.every(isPathStep)) return []
   const path = lists[isEventType ? 'event-type' : wanted]?.(operands[0] ?? '')
   if (path === undefined) return []
   const late = new Promise<Item[]>((resolve) => void world.clock.after(namesMs, () => resolve([])))

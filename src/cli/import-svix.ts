@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Option } from 'commander'
+import { isPathStep } from '../domain/api.ts'
 import { count } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, PatientClient, pathOf } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
@@ -73,7 +74,7 @@ interface Report {
 const nothing = (): Counts => ({ created: 0, changed: 0, equal: 0 })
 
 /**
- * One copy of everything from a Svix server. Objects are matched by uid; one without gets `from-` and its old id. A
+ * One copy of everything from a Svix server. Objects are matched by uid; one without, or with `.` or `..`, gets `from-` and its old id. A
  * repeated copy finds them again, so that a copy that stopped goes on where it was.
  */
 class SvixCopy {
@@ -266,9 +267,10 @@ function sourceOf({ terminal, options }: Session): { readonly url: string; reado
   return { url, key }
 }
 
+/** The uid of the copy. `from-` and the old id stand for a uid that is absent, and for one that clients resolve in a URL. */
 function uidOf({ id, uid }: Item): string {
   if (typeof id !== 'string') throw new CommandError('The Svix server lists an object without an id.', exitCode.failed)
-  return uid == null ? `from-${id}` : String(uid)
+  return uid == null || !isPathStep(String(uid)) ? `from-${id}` : String(uid)
 }
 
 /** Older versions call it rateLimit; 0 means none. */

@@ -4,6 +4,7 @@ import type { Parts } from '../compose/parts.ts'
 import { apiRoot } from '../domain/api.ts'
 import { hashApiKey, makeSignInLink, makeToken } from '../operations/auth.ts'
 import {
+  exposureOf,
   isLoopback,
   keyVariable,
   type Loaded,
@@ -90,6 +91,8 @@ async function offerMetrics(parts: Parts, { metricsListen }: Config, log: Logger
 function warningsOf(config: Config, { adminKey }: Parts): string[] {
   const warnings: string[] = []
   if (adminKey !== null && config.adminKey === null) warnings.push(oldKeyName)
+  const exposure = exposureOf(config)
+  if (exposure !== undefined) warnings.push(exposure)
   if (config.local && config.allowNetworks === null && !isLoopback(config.listen.host)) {
     warnings.push(
       `--local has no effect: it needs a server on loopback, and this one listens on ${config.listen.host}. ` +

@@ -38,6 +38,15 @@ export interface OAuth2 {
   readonly audience: string | null
 }
 
+/** Stands for a query that is not shown. */
+export const hiddenQuery = '?***'
+
+/** The URL of a token endpoint as answers and the audit log show it: its query may hold a key. */
+export function shownTokenUrl({ tokenUrl }: Pick<OAuth2, 'tokenUrl'>): string {
+  const query = tokenUrl.indexOf('?')
+  return query < 0 ? tokenUrl : tokenUrl.slice(0, query) + hiddenQuery
+}
+
 /** A certificate that the sender shows to the receiver, with its key. */
 export interface ClientCertificate {
   /** The certificate and its chain (PEM), the certificate of the key first. */

@@ -29,6 +29,8 @@ export interface DoctorFacts {
   readonly refusingSources: readonly SourceFacts[]
   /** Client certificates that expire within `certificateNoticeMs`, or have expired, the earliest first. */
   readonly certificates: readonly CertificateFacts[]
+  /** Things whose name is `.` or `..`. */
+  readonly foldedNames: readonly FoldedNameFacts[]
 }
 
 /** The store takes no writes, so nothing else is known. */
@@ -138,6 +140,13 @@ export interface ScheduleFacts {
   readonly schedule: string
   readonly lateMs: number
   readonly failures: number
+}
+
+export interface FoldedNameFacts {
+  readonly noun: 'application' | 'endpoint' | 'schedule' | 'source' | 'event type'
+  readonly id: string
+  readonly name: string
+  readonly appId: string | null
 }
 
 export interface CertificateFacts {

@@ -5,6 +5,7 @@ import {
   type DoctorLimits,
   doctorLimits,
   type Finding,
+  type FoldedNameFacts,
   type Found,
   type Known,
   type Rule,
@@ -111,6 +112,29 @@ const certificateExpires: Rule = {
     }),
 }
 
+const foldedName: Rule = {
+  code: 'folded_name',
+  meaning:
+    'The uid of a thing, or the name of an event type, is `.` or `..`. Clients resolve it in a URL: a request that names it is about another thing, such as the application of the endpoint.',
+  remedy: 'Give it another uid, by its id; delete an event type with a client that sends the path as it is.',
+  find: ({ foldedNames }) =>
+    foldedNames.map(({ noun, id, name, appId }) => ({
+      sentence: `The ${noun}${id === name ? '' : ` ${id}`} has the name "${name}", which clients resolve in a URL: a request that names it is about another thing.`,
+      evidence: { noun, id, name },
+      command: renamingOf(noun, id, appId ?? ''),
+      app: appId,
+      endpoint: noun === 'endpoint' ? id : null,
+    })),
+}
+
+/** The command that gives a thing another name. No command can name an event type with such a name. */
+function renamingOf(noun: FoldedNameFacts['noun'], id: string, appId: string): string {
+  if (noun === 'application') return `sluice app update ${id} --uid UID`
+  if (noun === 'source') return `sluice source update ${id} --app ${appId} --uid UID`
+  if (noun !== 'event type') return `sluice ${noun} update ${appId} ${id} --uid UID`
+  return `curl --path-as-is -X DELETE -H "Authorization: Bearer $SLUICE_API_KEY" "$SLUICE_URL/api/v1/event-type/${id}?expunge=true"`
+}
+
 const storeDown: Rule = {
   code: 'store_down',
   severity: 'critical',
@@ -138,6 +162,7 @@ export const rules: readonly Rule[] = [
   ...intakeRules,
   sourceRefuses,
   certificateExpires,
+  foldedName,
 ]
 
 /** Findings of one rule beyond this number are counted, not named. */

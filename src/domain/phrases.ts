@@ -79,7 +79,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
 }
 
 /** How many letters must be put in, taken out or changed to turn one word into the other. */
-function editDistance(from: string, to: string): number {
+export function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, i) => i)
   for (let i = 1; i <= from.length; i++) {
     const next = [i]

@@ -178,7 +178,7 @@ function describe({ code }: NodeJS.ErrnoException): AppError {
 }
 
 /** Headers that a page may read beside the ones that CORS always allows. */
-const readableHeaders = 'retry-after, allow, www-authenticate'
+const readableHeaders = 'retry-after, allow, www-authenticate, sluice-ignored-fields'
 const preflightSeconds = 86_400
 
 /**

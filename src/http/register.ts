@@ -53,16 +53,25 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
     config: { ...(route.need !== 'open' && { need: route.need }) },
     ...(route.admit && { onRequest: (request: FastifyRequest) => route.admit?.(request, parts) }),
     preValidation: [
-      (request, _reply, done) => {
+      (request, reply, done) => {
         request.call = checkCall(route, request)
+        nameIgnored(reply, request.call)
         done()
       },
       ...(find === undefined ? [] : [({ call }: FastifyRequest) => find(parts.store, call as CheckedCall)]),
     ],
     ...(keepsAnswer(route) && answerOnce(parts)),
     ...(route.method === 'GET' && { onSend: leaveBodyOut }),
-    handler: async ({ call }, reply) => write(reply, route, await route.handle(call as never, parts)),
+    handler: async ({ call }, reply) => {
+      const handled = await route.handle(call as never, parts)
+      nameIgnored(reply, call as CheckedCall)
+      return write(reply, route, handled)
+    },
   })
+}
+
+function nameIgnored(reply: FastifyReply, { ignored }: CheckedCall): void {
+  if (!ignored.isEmpty) reply.header('sluice-ignored-fields', String(ignored))
 }
 
 /** An answer to HEAD has the length of the body, and no body. */

@@ -102,6 +102,7 @@ async function systemFacts(
     lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
     refusingSources: [],
     certificates: [],
+    foldedNames: [],
   }
 }
 

@@ -8,7 +8,7 @@ import type { AcceptedWithin } from '../intake/publisher.ts'
 import { inProcess, invalid, type Request, routeCalls, type TypedRequest } from '../operations/in-process.ts'
 import { batchLimit } from '../operations/nouns/message-schema.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { configOf, oldKeyName } from '../runtime/config.ts'
+import { configOf, exposureOf, oldKeyName } from '../runtime/config.ts'
 import { openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
@@ -140,6 +140,8 @@ export async function openSluice({ deliver = true, ...settings }: SluiceOptions)
   try {
     if (settings.listen !== undefined) {
       if (parts.adminKey !== null && config.adminKey === null) log.warn(oldKeyName)
+      const exposure = exposureOf(config)
+      if (exposure !== undefined) log.warn(exposure)
       running.api = await parts.openApi()
       running.url = `http://${formatAddress(await running.api.listen(config.listen))}`
     }

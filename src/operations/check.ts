@@ -7,7 +7,8 @@ import type { FoundThings } from './lookup.ts'
 import { textWithout } from './read-publish.ts'
 import { anyBytes, type Incoming, isBodyOptional, type Route } from './route.ts'
 import type { Keywords } from './schema-check.ts'
-import { checkContents, compile, nullsRemover, readJson, readQuery, refuseIf } from './validate.ts'
+import { IgnoredFields } from './unknown-names.ts'
+import { checkContents, compile, nullsRemover, type ProblemsOf, queryReader, readJson, refuseIf } from './validate.ts'
 
 /** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
 export type BodyKind = 'value' | 'bytes' | 'split' | 'any' | 'lines'
@@ -43,7 +44,7 @@ function splitBody(scanner: Scanner, bytes: Buffer): Split {
 /** The checks of a body that is there. */
 interface BodyChecks {
   readonly removeNulls?: ((value: unknown) => void) | undefined
-  readonly problemsOf: (value: unknown) => readonly FieldError[]
+  readonly problemsOf: ProblemsOf
 }
 
 const none: readonly FieldError[] = []
@@ -86,17 +87,19 @@ interface Split {
 /** The checks of a body that was taken apart: of its fields, and of a payload that may be absent. */
 function splitChecks(schema: TSchema): BodyChecks {
   const removeNullsOfHead = nullsRemover(schema)
-  const headProblemsOf = compile(Type.Omit(schema as TObject<TProperties>, ['payload']), 'body')
-  const { required = [] } = schema as Keywords
+  const { properties } = schema as TObject<TProperties>
+  const { required = [], additionalProperties = true } = schema as Keywords
+  const head = Type.Object({ ...properties, payload: Type.Optional(Type.Null()) }, { additionalProperties })
+  const headProblemsOf = compile(head, 'body')
   const isRequired = required.includes('payload')
   const removeNulls = (value: unknown) => {
     const split = value as Split
     removeNullsOfHead?.(split.head)
     if (!isRequired && split.payload?.equals(nullBytes)) split.payload = undefined
   }
-  const problemsOf = (value: unknown) => {
+  const problemsOf: ProblemsOf = (value, ignored) => {
     const { head, payload } = value as Split
-    const problems = [...headProblemsOf(head)]
+    const problems = [...headProblemsOf(head, ignored)]
     const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
     const at = ['body', 'payload']
     if (isRequired && isObject && payload === undefined) problems.push({ at, message: 'is required', type: 'required' })
@@ -111,26 +114,24 @@ export interface CheckedCall extends FoundThings {
   readonly params: Readonly<Record<string, string>>
   readonly query: unknown
   readonly body: unknown
+  readonly ignored: IgnoredFields
   readonly request: Incoming
 }
 
 /**
- * Makes the reader of a query: its values, and its problems. An unknown parameter is refused where ignoring it would mean more than was asked for: in every read, because it may be
- * a filter, and where the schema is closed. Elsewhere clients of other versions may send it.
+ * Unknown parameters are refused where ignoring one would mean more than was asked for: in reads, because it may be a
+ * filter; in deletions, because it may be a limit or ask for a trial; and where the schema is closed. Where a read has no
+ * parameters at all, and in other changes, clients of other versions may send some.
  */
-function queryReaderOf({ method, query: schema }: Route) {
-  if (schema === undefined) return () => [{}, none] as const
-  const problemsOf = compile(schema, 'query')
-  const { additionalProperties } = schema as Keywords
-  const isStrict = method === 'GET' || additionalProperties === false
-  return (query: unknown) => {
-    const { values, unknown } = readQuery(schema, query)
-    const problems = problemsOf(values)
-    return [values, isStrict && unknown.length > 0 ? [...problems, ...unknown] : problems] as const
-  }
+function queryReaderOf({ method, need, query: schema }: Route) {
+  // A sender of webhooks writes what it likes into the URL of a source.
+  if (need === 'open' && schema === undefined) return () => [{}, none] as const
+  const { additionalProperties } = (schema ?? {}) as Keywords
+  const isFilter = method === 'GET' && schema !== undefined
+  return queryReader(schema, isFilter || method === 'DELETE' || additionalProperties === false ? 'refused' : 'slips')
 }
 
-type Checker = (request: Incoming) => CheckedCall
+type Checker = (request: Incoming, ignored: IgnoredFields) => CheckedCall
 
 const checkers = new WeakMap<Route, Checker>()
 
@@ -138,24 +139,24 @@ const checkers = new WeakMap<Route, Checker>()
  * Checks a request of a route. The problems of the query and of the body are listed together. The checks are compiled at
  * the first request of each route: those of all routes take a 15th of the time of a start.
  */
-export function checkCall(route: Route, request: Incoming): CheckedCall {
+export function checkCall(route: Route, request: Incoming, ignored = new IgnoredFields()): CheckedCall {
   let check = checkers.get(route)
   if (check === undefined) {
     check = checkerOf(route)
     checkers.set(route, check)
   }
-  return check(request)
+  return check(request, ignored)
 }
 
 function checkerOf(route: Route): Checker {
   const readParameters = queryReaderOf(route)
   const body = bodyReaderOf(route)
-  return (request) => {
-    const [query, problems] = readParameters(request.query)
+  return (request, ignored) => {
+    const [query, problems] = readParameters(request.query, ignored)
     const value = body.read(request.body)
-    const more = body.problemsOf(value)
+    const more = body.problemsOf(value, ignored)
     refuseIf(more.length === 0 ? problems : [...problems, ...more])
-    return { params: request.params as Record<string, string>, query, body: value, request }
+    return { params: request.params as Record<string, string>, query, body: value, ignored, request }
   }
 }
 

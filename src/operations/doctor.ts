@@ -6,6 +6,7 @@ import {
   type DeadFacts,
   type DoctorFacts,
   type EndpointFacts,
+  type FoldedNameFacts,
   noAttempts,
   type RecentAttempts,
   type SourceFacts,
@@ -38,6 +39,7 @@ const deadWindowMs = 10 * 60_000
 const deadCounted = 10_000
 const deadListed = 100
 const certificatesListed = 50
+const namesListed = 50
 /** A write that is slower than this is repeated: one slow write is no slow store. */
 const repeatCommitMs = 250
 const mostCommits = 3
@@ -106,6 +108,7 @@ export class Doctor {
       lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
       refusingSources: await this.#refusing(),
       certificates: await this.#certificates(now),
+      foldedNames: await this.#foldedNames(),
     }
   }
 
@@ -167,6 +170,18 @@ export class Doctor {
       const owner = apps.get(app)
       return owner === undefined ? [] : [{ app: owner.uid ?? owner.id, endpoint: uid ?? id, expiresAt }]
     })
+  }
+
+  async #foldedNames(): Promise<FoldedNameFacts[]> {
+    const { store } = this.#parts
+    const names = await store.foldedNames(namesListed)
+    const apps = await store.applicationRefs(names.flatMap(({ app }) => app ?? []))
+    const owned = names.map(({ app, ...thing }) => ({
+      ...thing,
+      appId: app === null ? null : (apps.get(app)?.id ?? null),
+    }))
+    // A thing of an application that is being removed goes with it.
+    return owned.filter(({ noun, appId }) => appId !== null || noun === 'event type')
   }
 
   async #dead(now: EpochMs): Promise<DeadFacts> {

@@ -4,23 +4,23 @@ import { type EpochMs, instantPattern } from '../domain/clock.ts'
 import { endpointFields } from '../domain/endpoint-fields.ts'
 import { type Kind, queryName, type SimpleForm } from '../domain/field.ts'
 
-/** A name a caller chooses: regions, event types, channels. */
-export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
+/** A name that a caller chooses: regions, event types, channels. It can stand in a path, where `.` and `..` are none. */
+export const namePattern = '^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$'
 /** A JSON pointer (RFC 6901), and one to something within the whole. */
 export const pointerPattern = '^(/([^~/]|~[01])*)*$'
 export const innerPointerPattern = '^(/([^~/]|~[01])*)+$'
 
 /** A uid or an eventId that cannot be mistaken for an id of the same kind. */
-const uidPattern = (prefix: string): string => `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$`
+const uidPattern = (prefix: string): string => `^(?!${prefix}_|\\.{1,2}$)[a-zA-Z0-9\\-_.]+$`
 export const eventIdPattern = '^(?!msg_)[a-zA-Z0-9\\-_]+$'
 
 /** Sentences for patterns that are hard to read. */
 export const patternMeanings: ReadonlyMap<string, string> = new Map([
-  [namePattern, 'may contain only letters, digits, -, _ and .'],
+  [namePattern, 'may contain only letters, digits, -, _ and ., and must not be . or ..'],
   [eventIdPattern, 'may contain only letters, digits, - and _, and must not begin with msg_'],
   ...['app', 'ep', 'sch', 'src'].map((prefix): [string, string] => [
     uidPattern(prefix),
-    `may contain only letters, digits, -, _ and ., and must not begin with ${prefix}_`,
+    `may contain only letters, digits, -, _ and ., must not be . or .., and must not begin with ${prefix}_`,
   ]),
   [instantPattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
   [pointerPattern, 'must be a JSON pointer such as /user/id'],
@@ -28,10 +28,16 @@ export const patternMeanings: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * Refuses unknown fields, for filters and shapes: ignoring a mistyped name there would select or reveal more than the
- * caller asked for.
+ * Refuses unknown fields. Every object of a request says that it is closed, or lenient: a field that is ignored leaves a
+ * right, a limit, an address or a time as it is by default, which is mostly more than the caller asked for.
  */
 export const closed = { additionalProperties: false } as const
+
+/**
+ * Ignores unknown fields; the answer names them (`Sluice-Ignored-Fields`). A name that resembles a known one is refused.
+ * For what producers send: a producer may know fields of its own or of another version, and its messages must be taken.
+ */
+export const lenient = { additionalProperties: true } as const
 
 const uidMeaning = 'Your own name for it, unique among its kind; accepted wherever the id is.'
 
@@ -239,7 +245,7 @@ export function schemaOf(form: SimpleForm): TSchema {
     case 'name':
       return Type.String({ minLength: 1, maxLength: form.max, pattern: namePattern })
     case 'uid':
-      return Type.String({ minLength: 1, maxLength: 256, pattern: `^(?!${form.prefix}_)[a-zA-Z0-9\\-_.]+$` })
+      return Type.String({ minLength: 1, maxLength: 256, pattern: uidPattern(form.prefix) })
     case 'integer':
     case 'duration':
       return integer(form.min, form.max)

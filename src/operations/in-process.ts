@@ -2,7 +2,7 @@ import { parse } from 'node:querystring'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { Static, TSchema } from 'typebox'
-import { apiRoot } from '../domain/api.ts'
+import { apiRoot, isPathStep } from '../domain/api.ts'
 import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
 import { fixedCaller } from './auth.ts'
 import { checkCall, kindOf, parseBody } from './check.ts'
@@ -13,6 +13,7 @@ import { audited, auditOf } from './nouns/audit.ts'
 import { type KnownRoute, routes } from './nouns.ts'
 import type { Parts } from './parts.ts'
 import { type Incoming, type JsonLines, Reply, type Route } from './route.ts'
+import { IgnoredFields } from './unknown-names.ts'
 
 export type Method = Route['method']
 
@@ -88,11 +89,20 @@ export function routeCalls(request: Request): CallRoute {
   return (method, path, query) =>
     (...given) => {
       const rest: unknown[] = [...given]
-      const filled = path.replace(/:\w+/g, () => encodeURIComponent(String(rest.shift())))
+      const filled = path.replace(/:\w+/g, (step) => written(step, String(rest.shift())))
       const [input] = rest as [object | undefined]
       if (method === 'GET') return request(method, filled + queryOf({ ...query, ...input }))
       return request(method, filled + queryOf(query), input)
     }
+}
+
+/** A name as a step of a path. Throws AppError for one that would lead to another path. */
+function written(step: string, name: string): string {
+  if (isPathStep(name)) return encodeURIComponent(name)
+  throw new AppError(
+    'invalid_request',
+    `${JSON.stringify(name)} is no name of ${step.slice(1)}: it stands for another path.`,
+  )
 }
 
 /** The query of a path; '' without fields. A list is written with commas, an instant as RFC 3339. */
@@ -157,7 +167,7 @@ function ready(route: Route, parts: Parts): Operation {
   const findThings = finderOf(route)
   const entryOf = route.need === 'open' ? undefined : auditOf(route.method, route.path, route.need)
   return async (request) => {
-    const call = checkCall(route, request)
+    const call = checkCall(route, request, new IgnoredFields('refused'))
     await findThings?.(parts.store, call)
     const handle = async () => route.handle(call as never, parts)
     return entryOf === undefined ? handle() : audited(parts.store, entryOf(request, call), handle)

@@ -1,3 +1,4 @@
+import { isPathStep } from '../domain/api.ts'
 import { AppError, noSuch } from '../domain/app-error.ts'
 import { type Endpoint, managementApplication, type SealedField } from '../domain/endpoint.ts'
 import { decodeKey } from '../domain/ids.ts'
@@ -91,6 +92,12 @@ function isThing(name: string): name is keyof Things {
 /** Whether a text can name anything. Other texts are not looked up: Postgres would refuse some of them as a parameter. */
 export function isRef(text: string): boolean {
   return /^[a-zA-Z0-9\-_.]{1,256}$/.test(text)
+}
+
+/** A name in a path as the uid of a new thing. Throws AppError `not_found` for one that cannot be a uid. */
+export function newUid(noun: string, prefix: string, name: string): string {
+  if (!isRef(name) || !isPathStep(name) || name.startsWith(`${prefix}_`)) throw noSuch(noun, name)
+  return name
 }
 
 const damagedParts: Readonly<Record<SealedField, readonly [string, string]>> = {

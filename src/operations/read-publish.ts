@@ -1,3 +1,4 @@
+import { Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import { queryName } from '../domain/field.ts'
@@ -5,9 +6,10 @@ import type { Parts } from '../domain/turns.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../json/scan.ts'
 import { headerProblems, templateProblems } from './endpoint-problems.ts'
-import { distinct, metadataProblems } from './fields.ts'
+import { distinct, lenient, metadataProblems } from './fields.ts'
 import type { ApplicationIn } from './nouns/application-schema.ts'
 import { batchLimit, EnvelopeIn, MessageFieldsIn, type RawQuery } from './nouns/message-schema.ts'
+import { IgnoredFields } from './unknown-names.ts'
 import { checkContents, compile, nullsRemover, refuseIf } from './validate.ts'
 
 /** A message as its producer sent it. */
@@ -30,22 +32,32 @@ const openBrace = 0x7b
 const openBracket = 0x5b
 const json = 'application/json'
 
-const fieldProblems = compile(MessageFieldsIn, 'body')
+/** The payload is cut out of the text before; null stands for it. */
+const fieldProblems = compile(
+  Type.Object({ ...MessageFieldsIn.properties, payload: Type.Optional(Type.Null()) }, lenient),
+  'body',
+)
+const batchProblems = compile(Type.Object({ messages: Type.Optional(Type.Null()) }, lenient), 'body')
 const removeNulls = nullsRemover(MessageFieldsIn)
 
-/** Takes a publish apart. Throws AppError with everything that is wrong with it. */
-export function readPublish(scanner: Scanner, body: Buffer, now: EpochMs): ReadMessage {
+/** Takes a publish apart, and adds the fields that mean nothing to `ignored`. Throws AppError with everything that is wrong. */
+export function readPublish(scanner: Scanner, body: Buffer, now: EpochMs, ignored: IgnoredFields): ReadMessage {
   const problems: FieldError[] = []
-  const read = readOne(scanner, body, now, problems)
+  const read = readOne(scanner, body, now, { problems, ignored })
   refuseIf(problems)
   return read as ReadMessage
 }
 
 /** Takes a batch apart, in parts. Throws AppError with everything that is wrong with any of its messages. */
-export function* readBatch(scanner: Scanner, batchScanner: Scanner, body: Buffer, now: EpochMs): Parts<ReadMessage[]> {
+export function* readBatch(
+  scanner: Scanner,
+  batchScanner: Scanner,
+  body: Buffer,
+  now: EpochMs,
+  ignored: IgnoredFields,
+): Parts<ReadMessage[]> {
   const span = batchScanner.scan(body, 'messages')
-  const rest = textWithout(body, span)
-  checkContents(JSON.parse(rest))
+  refuseIf(batchProblems(checkContents(JSON.parse(textWithout(body, span))), ignored))
   const at = ['body', 'messages']
   if (span === undefined) refuseIf([{ at, message: 'is required', type: 'required' }])
   const list = span as Span
@@ -58,9 +70,10 @@ export function* readBatch(scanner: Scanner, batchScanner: Scanner, body: Buffer
   const messages: (ReadMessage | undefined)[] = []
   for (const [i, { start, end }] of elements.entries()) {
     yield
-    const own: FieldError[] = []
+    const own = { problems: [] as FieldError[], ignored: new IgnoredFields() }
     messages.push(readOne(scanner, body.subarray(start, end), now, own))
-    for (const problem of own) problems.push({ ...problem, at: [...at, i, ...problem.at.slice(1)] })
+    ignored.addAll(own.ignored, 'messages')
+    for (const problem of own.problems) problems.push({ ...problem, at: [...at, i, ...problem.at.slice(1)] })
   }
   refuseIf(problems)
   return messages as ReadMessage[]
@@ -93,12 +106,18 @@ function readTimed(input: EnvelopeIn, contentType: string, now: EpochMs, problem
   return { envelope: envelopeOf(input, contentType, instants, now), instants }
 }
 
-function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldError[]): ReadMessage | undefined {
+/** The findings beside the message. */
+interface Found {
+  readonly problems: FieldError[]
+  readonly ignored: IgnoredFields
+}
+
+function readOne(scanner: Scanner, body: Buffer, now: EpochMs, { problems, ignored }: Found): ReadMessage | undefined {
   const span = scanner.scan(body, 'payload')
   // The payload is cut out before parsing, so that its content costs nothing and stays as it is.
   const input = checkContents(JSON.parse(textWithout(body, span)))
   removeNulls?.(input)
-  const found = fieldProblems(input)
+  const found = fieldProblems(input, ignored)
   if (found.length > 0) problems.push(...found)
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
   if (isObject && span === undefined) problems.push(payloadProblem('is required', 'required'))

@@ -9,6 +9,7 @@ import type { Source } from '../domain/source.ts'
 import type { Task } from '../domain/task.ts'
 import type { Caller, Need } from './access.ts'
 import type { Context, Parts } from './parts.ts'
+import type { IgnoredFields } from './unknown-names.ts'
 
 /** The parts of a path that name a stored thing. Each is looked up once, before the handler runs. */
 export interface Things {
@@ -162,6 +163,8 @@ type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading>
   readonly params: Readonly<Record<NamesIn<Path>, string>>
   readonly query: QueryOf<Query>
   readonly body: BodyOf<Body, R>
+  /** The fields that the answer names as ignored. A handler that reads bytes itself adds those of its body. */
+  readonly ignored: IgnoredFields
   readonly request: Incoming
 } & Found<Path, L>
 
@@ -187,6 +190,8 @@ interface Definition<
   readonly description?: string
   readonly query?: Query
   readonly body?: Body
+  /** Whether the body must be there although it requires no field: a missing filter would mean everything. */
+  readonly needsBody?: boolean
   readonly reading?: R
   /** The longest body, where that is not the server's own limit. */
   readonly bodyLimit?: (context: Context) => number
@@ -249,14 +254,11 @@ export function route<
   return { method, path, need, ...definition } as unknown as TypedRoute<At, A>
 }
 
-/**
- * Whether the body may be left out; it is then read as `{}`. True where no field of it is required. A change without a
- * body is a mistake. So is a missing filter, whose schema is closed: the request would mean everything.
- */
-export function isBodyOptional({ method, body }: Route): boolean {
-  if (method === 'PATCH' || typeof body !== 'object' || 'lines' in body) return false
-  const { required = [], additionalProperties = true } = body as { required?: string[]; additionalProperties?: boolean }
-  return required.length === 0 && additionalProperties
+/** Whether the body may be left out; it is then read as `{}`. True where no field of it is required. A change without a body is a mistake. */
+export function isBodyOptional({ method, body, needsBody = false }: Route): boolean {
+  if (needsBody || method === 'PATCH' || typeof body !== 'object' || 'lines' in body) return false
+  const { required = [] } = body as { required?: string[] }
+  return required.length === 0
 }
 
 /** One kind of thing in the API, with all its operations. */

@@ -1,9 +1,12 @@
 import type { TSchema } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { patternMeanings } from './fields.ts'
+import { IgnoredFields, UnknownNames } from './unknown-names.ts'
 
 /** Problems that one answer lists. The rest is counted. */
 export const fieldsLimit = 20
+/** Unknown fields of one body that are compared with the known ones. Comparing takes up to 10 µs. */
+const comparedNames = 100
 /** A pattern describes something short: a longer text does not match, and no regular expression runs over it. */
 const patternTextLimit = 4096
 
@@ -12,6 +15,7 @@ export class Findings {
   readonly at: (string | number)[]
   readonly problems: FieldError[] = []
   more = 0
+  readonly ignored = new IgnoredFields()
 
   constructor(at: readonly (string | number)[]) {
     this.at = [...at]
@@ -167,12 +171,23 @@ function arrayCheck({ items, minItems = 0, maxItems = Infinity, uniqueItems = fa
 function objectCheck({
   properties = {},
   required = [],
-  additionalProperties = true,
+  additionalProperties,
   patternProperties,
   maxProperties = Infinity,
 }: Keywords) {
   const named = new Map(Object.entries(properties).map(([name, schema]) => [name, checkOf(schema)]))
   const ofOther = patternProperties === undefined ? undefined : recordCheck(patternProperties)
+  const unknownNames = new UnknownNames('field', [...named.keys()])
+  const unknown = (name: string, found: Findings): void => {
+    // An object without fields of its own may hold anything.
+    if (additionalProperties === undefined || (additionalProperties && named.size === 0)) return
+    if (found.problems.length >= fieldsLimit) return found.addAt(name, '', 'unknown')
+    const problem = additionalProperties
+      ? unknownNames.slip(name, found.ignored.count < comparedNames)
+      : unknownNames.refusal(name)
+    if (problem === undefined) found.ignored.add(found.at, name)
+    else found.addAt(name, problem, 'unknown')
+  }
   return (object: Readonly<Record<string, unknown>>, found: Findings): void => {
     for (const name of required) {
       if (!Object.hasOwn(object, name) || object[name] === undefined) found.addAt(name, 'is required', 'required')
@@ -186,7 +201,7 @@ function objectCheck({
       if (value === undefined) continue
       const check = named.get(name)
       if (check === undefined && ofOther === undefined) {
-        if (!additionalProperties) found.addAt(name, 'is an unknown field', 'boolean')
+        unknown(name, found)
         continue
       }
       found.at.push(name)
@@ -221,7 +236,10 @@ function choiceCheck(forms: readonly Keywords[]): Check {
     for (const { schema, check } of checks) {
       const own = new Findings(found.at)
       check(value, own)
-      if (own.isEmpty) return
+      if (own.isEmpty) {
+        found.ignored.addAll(own.ignored)
+        return
+      }
       if (isMeant(schema, value)) meant.push(own)
     }
     const [only] = meant

@@ -3,26 +3,31 @@ import { AppError, type FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { Scanner } from '../json/scan.ts'
 import { compileCheck, countOf, Findings, fieldsLimit, type Keywords } from './schema-check.ts'
+import { type IgnoredFields, UnknownNames } from './unknown-names.ts'
 
 /** Which part of a request a value stands in; the first step of every path in an error. */
 export type Part = 'body' | 'query'
 
 const none: readonly FieldError[] = []
 
+/** Lists the problems of a value, and adds the fields of it that mean nothing here to `ignored`. */
+export type ProblemsOf = (value: unknown, ignored?: IgnoredFields) => readonly FieldError[]
+
 /**
  * Compiles a schema into a function that lists the problems of a value; empty when there is none. It takes time linear in
  * the size of the value and lists at most `fieldsLimit` problems; a last entry counts the others.
  */
-export function compile(schema: TSchema, part: Part): (value: unknown) => readonly FieldError[] {
+export function compile(schema: TSchema, part: Part): ProblemsOf {
   const check = compileCheck(schema)
   // Kept between calls while it stays empty, so that a valid request allocates nothing.
   let found = new Findings([part])
-  return (value) => {
+  return (value, ignored) => {
     check(value, found)
-    if (found.isEmpty) return none
-    const problems = found.list()
+    if (found.isEmpty && found.ignored.isEmpty) return none
+    const done = found
     found = new Findings([part])
-    return problems
+    ignored?.addAll(done.ignored)
+    return done.list()
   }
 }
 
@@ -55,28 +60,45 @@ export function readInstants<Name extends string>(
 /** An instant may be this much older than allowed, so that a client with another clock can ask for the full time. */
 export const toleranceMs = 5 * 60 * 1000
 
+/** The unknown parameters that are refused: all of them, or those that resemble a known one. */
+export type UnknownParameters = 'refused' | 'slips'
+
 /**
- * Turns the texts of a query string into the types that the schema asks for; a text that cannot be turned stays, and is
- * refused. A list may be repeated, have brackets (`a[]`, `a[0]`) or commas, in any mixture. One value alone may have
- * brackets, and is refused when it is repeated. Names that the schema does not have are `unknown`.
+ * Compiles the reading of a query. It turns the texts into the types that the schema asks for; a text that cannot be turned
+ * stays, and is refused. A list may be repeated, have brackets (`a[]`, `a[0]`) or commas, in any mixture. One value alone
+ * may have brackets, and is refused when it is repeated. It answers the values and their problems.
  */
-export function readQuery(schema: TSchema, query: unknown) {
-  const { properties = {} } = schema as Keywords
+export function queryReader(schema: TSchema | undefined, unknownOnes: UnknownParameters) {
+  const { properties = {} } = (schema ?? {}) as Keywords
+  const problemsOf = schema === undefined ? () => none : compile(schema, 'query')
+  const unknownNames = new UnknownNames('parameter', Object.keys(properties))
+  return (query: unknown, ignored: IgnoredFields) => {
+    const values: Record<string, unknown> = {}
+    const unknown: FieldError[] = []
+    for (const [name, texts] of textsByName(query)) {
+      if (Object.hasOwn(properties, name)) {
+        values[name] = typed(properties[name]?.type, texts)
+        continue
+      }
+      const message =
+        unknown.length >= fieldsLimit || unknownOnes === 'refused'
+          ? unknownNames.refusal(unknown.length >= fieldsLimit ? '' : name)
+          : unknownNames.slip(name)
+      if (message === undefined) ignored.add(['query'], name)
+      else unknown.push({ at: ['query', name], message, type: 'unknown' })
+    }
+    const problems = problemsOf(values)
+    return [values, unknown.length > 0 ? [...problems, ...unknown] : problems] as const
+  }
+}
+
+function textsByName(query: unknown): ReadonlyMap<string, readonly string[]> {
   const given = new Map<string, string[]>()
-  for (const [written, texts] of Object.entries(query as Record<string, string | string[]>)) {
+  for (const [written, texts] of Object.entries((query ?? {}) as Record<string, string | string[]>)) {
     const name = written.replace(/\[\d*\]$/, '')
     given.set(name, [...(given.get(name) ?? []), ...[texts].flat()])
   }
-  const values: Record<string, unknown> = {}
-  const unknown: FieldError[] = []
-  for (const [name, texts] of given) {
-    if (Object.hasOwn(properties, name)) values[name] = typed(properties[name]?.type, texts)
-    else {
-      const message = `is an unknown parameter; the parameters are ${Object.keys(properties).join(', ')}`
-      unknown.push({ at: ['query', name], message, type: 'unknown' })
-    }
-  }
-  return { values, unknown }
+  return given
 }
 
 function typed(type: unknown, texts: readonly string[]): unknown {

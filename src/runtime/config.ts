@@ -170,6 +170,18 @@ function suggest(word: string, known: readonly string[]): string {
 
 const loopback = ['127.0.0.0/8', '::1/128'] as const
 
+/**
+ * The warning for an API that other machines reach as plain text; undefined for one on loopback, or behind a proxy with TLS,
+ * which a public URL with https tells. Sluice itself speaks no TLS.
+ */
+export function exposureOf({ listen: { host }, publicUrl }: Config): string | undefined {
+  if (isLoopback(host) || publicUrl?.startsWith('https:') === true) return undefined
+  return (
+    `The API listens on ${host} without TLS: whoever can read the network reads keys and payloads. ` +
+    'Put a proxy with TLS in front and set --public-url https://HOST, or listen on 127.0.0.1.'
+  )
+}
+
 /** Whether a listening host can be reached from this machine only. */
 export function isLoopback(host: string): boolean {
   const family = isIP(host)

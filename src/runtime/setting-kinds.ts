@@ -172,13 +172,37 @@ export const filePath: Kind<string> = {
   show: (value) => value,
 }
 
+/** Characters in these orders, forwards or backwards, are tried first. */
+const orders = 'abcdefghijklmnopqrstuvwxyz 01234567890 qwertyuiop qwertzuiop asdfghjkl zxcvbnm'
+const usualWords =
+  /password|passwort|passw0rd|change-?me|secret|admin|sluice|webhook|welcome|letmein|default|example|token|key/g
+const repeatedLength = 4
+const leastSurprises = 8
+
+/**
+ * Whether a key is one that others would try. Words count for nothing, and neither does a character that follows from the
+ * one before it or ends a sequence that was there before; 8 others are asked for. Of a random key in hexadecimal digits
+ * with 32 characters, 24 are left as a rule.
+ */
+function isGuessable(key: string): boolean {
+  const text = key.toLowerCase().replaceAll(usualWords, '\n')
+  const surprises = [...text].filter((character, i) => {
+    const before = text.charAt(i - 1)
+    const follows = orders.includes(before + character) || orders.includes(character + before)
+    const end = text.slice(Math.max(0, i - repeatedLength + 1), i + 1)
+    const isRepeated = end.length === repeatedLength && text.indexOf(end) + repeatedLength - 1 < i
+    return character !== '\n' && character !== before && !(before !== '' && follows) && !isRepeated
+  })
+  return surprises.length < leastSurprises || new Set(surprises).size < leastSurprises - 2
+}
+
 /** A secret for a header: visible ASCII without spaces, too long to guess. */
 export const token: Kind<string> = {
   placeholder: 'KEY',
   parse(raw) {
-    if (typeof raw !== 'string' || !/^[\x21-\x7e]{16,256}$/.test(raw) || new Set(raw).size < 8) {
+    if (typeof raw !== 'string' || !/^[\x21-\x7e]{16,256}$/.test(raw) || isGuessable(raw)) {
       throw new WrongValue(
-        '16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32)',
+        '16 to 256 visible ASCII characters without spaces, and no words, rows of keys or repetitions that others would try (make one with: openssl rand -hex 32)',
       )
     }
     return raw

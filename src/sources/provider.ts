@@ -45,6 +45,10 @@ export interface Provider {
   readonly hmac?: HmacScheme
   /** Its handshake, when that is signed like an event. Undefined for an event. */
   readonly handshake?: (arrival: Arrival) => Answer | undefined
+  /** Templates of the event id from what a source's settings say is signed, where it sets none; undefined for the usual ones. */
+  readonly signedId?: (settings: Readonly<Record<string, unknown>>) => readonly ValueTemplate[] | undefined
+  /** The treatment of a recorded request that is sent again, as the end of a sentence. */
+  readonly recorded: string
   /** The methods that its requests have. */
   readonly methods: readonly ('POST' | 'GET')[]
   /** The answer to a stored event; without one, 202 with the id of the message. */

@@ -27,6 +27,8 @@ const table = {
     eventType: ['{header:x-github-event}.{/action}', '{header:x-github-event}'],
     eventId: ['{header:x-github-delivery}'],
     replayWindowSeconds: 3 * day,
+    recorded:
+      'it is stored as a new message with another `X-GitHub-Delivery`, which is not signed, and after the replay window',
     steps: [
       'Open **Settings › Webhooks › Add webhook** of the repository or the organization.',
       'Paste the URL as **Payload URL** and choose **application/json** as **Content type**.',
@@ -52,6 +54,7 @@ const table = {
     eventId: ['{/id}'],
     toleranceSeconds: 300,
     replayWindowSeconds: 4 * day,
+    recorded: 'it is the same event, whose id is in the signed body, and is refused after five minutes',
     steps: [
       'Open **Workbench › Webhooks › Add destination** and choose the events.',
       'Choose **Webhook endpoint** and paste the URL as **Endpoint URL**.',
@@ -68,6 +71,8 @@ const table = {
     eventType: ['{header:x-shopify-topic}'],
     eventId: ['{header:x-shopify-webhook-id}'],
     replayWindowSeconds: 3 * day,
+    recorded:
+      'it is stored as a new message with another `X-Shopify-Webhook-Id`, which is not signed, and after the replay window',
     accepted: empty,
     steps: [
       'For an app: set the URL as `uri` of `[[webhooks.subscriptions]]` in `shopify.app.toml` and deploy it; the secret is the **Client secret** of the app.',
@@ -94,6 +99,7 @@ const table = {
     eventId: ['{/event_id}', '{form:trigger_id}'],
     toleranceSeconds: 300,
     replayWindowSeconds: 2 * hour,
+    recorded: 'it is the same event, whose id is in the signed body, and is refused after five minutes',
     // Slack shows the body of an answer to a slash command to its user.
     accepted: empty,
     steps: [
@@ -113,6 +119,7 @@ const table = {
     eventId: ['{header:webhook-id}', '{header:svix-id}'],
     toleranceSeconds: 300,
     replayWindowSeconds: 7 * day,
+    recorded: 'it is the same event, whose id is signed, and is refused after five minutes',
     steps: [
       'Add the URL as an endpoint at the sender, such as Clerk, Resend, OpenAI or another Sluice.',
       'Set the **Signing secret** of that endpoint (`whsec_…`), or its public key (`whpk_…`), as the secret of the source.',
@@ -127,6 +134,8 @@ const table = {
     eventType: ['message.{form:MessageStatus}', 'message.{form:SmsStatus}', 'call.{form:CallStatus}', '{/0/type}'],
     eventId: ['{header:i-twilio-idempotency-token}'],
     replayWindowSeconds: day,
+    recorded:
+      'it is stored as a new message with another `I-Twilio-Idempotency-Token`, or without one: the header is not signed, and neither is a time',
     accepted: { status: 200, headers: { 'content-type': 'text/xml; charset=utf-8' }, body: '<Response></Response>' },
     steps: [
       'Set the **Auth Token** of the account as the secret of the source.',
@@ -156,6 +165,7 @@ const table = {
     eventType: ['{/object}'],
     eventId: null,
     replayWindowSeconds: day,
+    recorded: 'it is stored as a new message each time: neither an id nor a time is signed',
     accepted: empty,
     steps: [
       'Open the app at developers.facebook.com. **App settings › Basic** shows the **App secret**: set it as the secret of the source first.',

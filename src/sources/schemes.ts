@@ -120,6 +120,10 @@ export const schemes = {
     },
     eventType: usualTypes,
     eventId: usualIds,
+    // Another id would not fit the signature, so a recorded request stays the same event.
+    signedId: ({ idHeader }) => (typeof idHeader === 'string' ? [`{header:${idHeader.toLowerCase()}}`] : undefined),
+    recorded:
+      'with `{id}` in `signed`, it is the same event: `idHeader` is the event id by default. With `{timestamp}`, it is refused once the tolerance is over. With neither, it is stored as a new message whenever `Idempotency-Key`, which is not signed, is changed or left out',
     toleranceSeconds: 300,
     replayWindowSeconds: day,
     steps: [
@@ -189,6 +193,11 @@ export const schemes = {
     },
     eventType: usualTypes,
     eventId: usualIds,
+    // The token is for one body then. Without the hash of a body, senders use one token for many events until it expires, and
+    // its id would make them all one.
+    signedId: ({ bodyHashClaim }) => (bodyHashClaim == null ? undefined : ['{claim:jti}', ...usualIds]),
+    recorded:
+      'with `bodyHashClaim` and a claim `jti`, it is the same event: `{claim:jti}` is the event id by default. Otherwise it is stored as a new message until the token expires. A sender that makes a token for each request needs `eventId` as `{claim:jti}`; for one that uses a token several times, that would drop events',
     toleranceSeconds: 60,
     replayWindowSeconds: day,
     steps: [
@@ -212,6 +221,7 @@ export const schemes = {
     eventType: usualTypes,
     eventId: usualIds,
     replayWindowSeconds: day,
+    recorded: 'it is stored as a new message: nothing is signed, and who knows the password can send any request',
     steps: ['Add the URL at the sender with the user name and the password.'],
   }),
   token: provider({
@@ -242,6 +252,7 @@ export const schemes = {
     eventType: ['{header:x-gitlab-event}', ...usualTypes],
     eventId: usualIds,
     replayWindowSeconds: day,
+    recorded: 'it is stored as a new message: nothing is signed, and who knows the token can send any request',
     steps: [
       'Add the URL at the sender and set the token there.',
       'GitLab: **Settings › Webhooks**, the token as **Secret token**, and `tokenName` is `X-Gitlab-Token`.',
@@ -263,6 +274,7 @@ export const schemes = {
     eventType: usualTypes,
     eventId: usualIds,
     replayWindowSeconds: day,
+    recorded: 'it is stored as a new message, as is every other request',
     steps: ['Add the URL at the sender, and nowhere else.'],
   }),
 } as const satisfies Readonly<Record<string, Provider>>

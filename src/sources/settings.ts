@@ -17,10 +17,10 @@ const secretLength = 512
 
 /** The settings of a source with the defaults of its provider. */
 export function completed(name: ProviderName, given: Settings): Settings {
-  const entries = Object.entries(providers[name].settings).map(([key, { fallback }]) => [
-    key,
-    (Object.hasOwn(given, key) ? given[key] : null) ?? fallback,
-  ])
+  const { settings, signedId }: Provider = providers[name]
+  const own = (key: string) => (Object.hasOwn(given, key) ? given[key] : null) ?? null
+  const derived = (key: string) => (key === 'eventId' ? signedId?.(given) : undefined)
+  const entries = Object.entries(settings).map(([key, { fallback }]) => [key, own(key) ?? derived(key) ?? fallback])
   return Object.fromEntries(entries)
 }
 

@@ -1,5 +1,6 @@
 import type { SettingsChange } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
+import type { FoldedNameFacts } from '../domain/doctor-facts.ts'
 import type { Application, Endpoint } from '../domain/endpoint.ts'
 import type { EventType } from '../domain/event-type.ts'
 import { defined } from '../domain/field.ts'
@@ -111,6 +112,16 @@ export type EndpointBrief = Pick<Endpoint, 'app' | 'key' | 'disabled' | 'url'>
 /** The little of an endpoint that a search reads. */
 export interface EndpointName extends Pick<Endpoint, 'key' | 'id' | 'app' | 'uid' | 'url'> {
   readonly description: string
+}
+
+/** A thing whose name stands for another path in a URL. The id of an event type is its name; it has no application. */
+export interface FoldedName extends Omit<FoldedNameFacts, 'appId'> {
+  readonly app: number | null
+}
+
+export interface FoldedNames {
+  /** Things of deleted applications are among them. */
+  foldedNames(limit: number): Promise<FoldedName[]>
 }
 
 /** An endpoint whose client certificate expires soon, or has expired. */

@@ -4,7 +4,7 @@ import type { StoreCondition } from '../domain/doctor-facts.ts'
 import type { Identity, RandomText } from '../domain/ids.ts'
 import type { Access } from './access.ts'
 import type { Audit } from './auditing.ts'
-import type { Applications, Endpoints, EventTypes } from './configuration.ts'
+import type { Applications, Endpoints, EventTypes, FoldedNames } from './configuration.ts'
 import type { DeadFiling, DeadLetters } from './dead-letters.ts'
 import type { Deliveries } from './delivering.ts'
 import type { History } from './history.ts'
@@ -39,6 +39,7 @@ export interface Store
   extends Applications,
     Endpoints,
     EventTypes,
+    FoldedNames,
     Publishing,
     Lanes,
     Deliveries,

@@ -184,8 +184,15 @@ describe('serve', () => {
     await server.says(/npx sluice send .*\n/)
     assert.match(server.out, /Warning: --local has no effect: .* listens on 0\.0\.0\.0\. .*--allow-networks 127/)
     assert.match(server.out, /Targets +public addresses over https\n/)
+    assert.match(server.out, /Warning: The API listens on 0\.0\.0\.0 without TLS: .* set --public-url https:/)
     server.stop('SIGTERM')
     assert.equal(await server.ended, 0)
+    const behind = begin(`serve --public-url https://h.example --listen 0.0.0.0:0 --store ${storeIn(directory)}`)
+    await behind.says(listening)
+    await behind.says(/npx sluice send .*\n/)
+    assert.doesNotMatch(behind.out, /Warning/)
+    behind.stop('SIGTERM')
+    assert.equal(await behind.ended, 0)
   })
 
   test("a client's key in SLUICE_API_KEY never becomes the admin key of a store that made it", async () => {

@@ -32,6 +32,7 @@ const healthy: DoctorFacts = {
   lateSchedules: [],
   refusingSources: [],
   certificates: [],
+  foldedNames: [],
 }
 
 function endpoint(uid: string, fields: Partial<EndpointFacts>): EndpointFacts {

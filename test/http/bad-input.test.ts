@@ -123,8 +123,8 @@ describe('a body in another form', () => {
 })
 
 describe('a field that is wrong', () => {
-  const name = 'may contain only letters, digits, -, _ and .'
-  const uid = `${name}, and must not begin with`
+  const name = 'may contain only letters, digits, -, _ and ., and must not be . or ..'
+  const uid = 'may contain only letters, digits, -, _ and ., must not be . or .., and must not begin with'
   const cases: [string, string, unknown, (string | number)[], string][] = [
     ['POST', '/app', {}, ['name'], 'is required'],
     ['POST', '/app', [], [], 'must be object'],
@@ -252,27 +252,33 @@ describe('a field that is wrong', () => {
     ['PATCH', '/app/a/endpoint/e', { circuit: 'on' }, ['circuit'], 'must be "off", an object or null'],
     ['PATCH', '/app/a/endpoint/e', { circuit: { failures: 0 } }, ['circuit', 'failures'], 'must be >= 1'],
     ['PATCH', '/app/a/endpoint/e', { circuit: { ratio: 'half' } }, ['circuit', 'ratio'], 'must be number'],
-    ['PATCH', '/app/a/endpoint/e', { circuit: { failure: 3 } }, ['circuit', 'failure'], 'is an unknown field'],
+    [
+      'PATCH',
+      '/app/a/endpoint/e',
+      { circuit: { failure: 3 } },
+      ['circuit', 'failure'],
+      'is an unknown field; did you mean failures?',
+    ],
     [
       'PATCH',
       '/app/a/endpoint/e',
       { shape: { pseudonymise: ['/a'] } },
       ['shape', 'pseudonymise'],
-      'is an unknown field',
+      'is an unknown field; did you mean pseudonymize?',
     ],
     [
       'PATCH',
       '/app/a/endpoint/e',
       { coalesce: { windowMs: 5000, pointer: '/a' } },
       ['coalesce', 'pointer'],
-      'is an unknown field',
+      'is an unknown field; the fields are windowMs, key',
     ],
     [
       'PATCH',
       '/app/a',
       { signatureHeaders: { Signature: 'x-s' } },
       ['signatureHeaders', 'Signature'],
-      'is an unknown field',
+      'is an unknown field; did you mean signature?',
     ],
     [
       'PATCH',
@@ -281,8 +287,14 @@ describe('a field that is wrong', () => {
       ['shape', 'drop', 0],
       'must be a JSON pointer such as /user/id',
     ],
-    ['POST', '/app/a/dead/replay', { endpoint: 'e' }, ['endpoint'], 'is an unknown field'],
-    ['POST', '/api/v1/dead/replay', { endpointId: 'e' }, ['endpointId'], 'is an unknown field'],
+    ['POST', '/app/a/dead/replay', { endpoint: 'e' }, ['endpoint'], 'is an unknown field; did you mean endpointId?'],
+    [
+      'POST',
+      '/api/v1/dead/replay',
+      { endpointId: 'e' },
+      ['endpointId'],
+      'is an unknown field; the fields are eventTypes, reason, before, after, perSecond',
+    ],
     [
       'POST',
       '/app/a/msg',
@@ -311,7 +323,7 @@ describe('a field that is wrong', () => {
       '/app/a/endpoint/e',
       { uid: 'ep_x' },
       ['uid'],
-      'may contain only letters, digits, -, _ and ., and must not begin with ep_',
+      'may contain only letters, digits, -, _ and ., must not be . or .., and must not begin with ep_',
     ],
     ['PATCH', '/app/a/endpoint/e', { url: 'ftp://example.com' }, ['url'], 'The URL does not begin with https://.'],
   ]

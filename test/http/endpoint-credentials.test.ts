@@ -287,3 +287,33 @@ test('a portal token that manages endpoints sets credentials, and a read-only on
   const reader = await tokenOf({ readOnly: true })
   assert.equal((await api.ask('PATCH', one, { auth }, { authorization: `Bearer ${reader}` })).status, 403)
 })
+
+test('the query of a token URL, which may hold a key, is shown nowhere, and stays when the shown URL is sent back', async () => {
+  const { ask, store } = await opened()
+  const tokenUrl = 'https://idp.example/token?tenant=7&api_key=canary-query'
+  const cut = 'https://idp.example/token?***'
+  const stored = async () => {
+    const app = (await store.findApplication('acme')) ?? assert.fail('there is no application')
+    return (await store.findEndpoint(app.key, 'one'))?.auth as unknown as {
+      tokenUrl: string
+      secret: string
+      scope: string
+    }
+  }
+  const made = await ask('PATCH', one, { auth: { ...oauth, tokenUrl } })
+  assert.equal(made.json.auth.tokenUrl, cut)
+  // A form sends back what it was shown.
+  const { clientSecret: _secret, ...shown } = { ...oauth, tokenUrl: cut, scope: 'other' }
+  assert.equal((await ask('PATCH', one, { auth: shown })).status, 200)
+  const { tokenUrl: kept, secret, scope } = await stored()
+  assert.deepEqual([kept, secret, scope], [tokenUrl, oauth.clientSecret, 'other'])
+  // Of another URL there is no query to keep, and without the secret none is kept either.
+  const other = await ask('PATCH', one, { auth: { ...oauth, tokenUrl: 'https://other.example/token?***' } })
+  assert.deepEqual([other.status, other.json.detail[0].loc], [422, ['body', 'auth', 'tokenUrl']])
+  const created = await ask('POST', '/app/acme/endpoint', { url, auth: { ...oauth, tokenUrl: cut } })
+  assert.equal(created.status, 422)
+  const places = [one, '/app/acme/endpoint', '/api/v1/audit', `${one}/why`]
+  const texts = await Promise.all(places.map(async (place) => (await ask('GET', place)).text))
+  assert.doesNotMatch(texts.join('\n'), /canary-query|tenant=7/)
+  assert.match(texts[2] ?? '', /\/token\?\*\*\*/)
+})

@@ -196,13 +196,16 @@ describe('endpoints', () => {
     assert.deepEqual(stored?.retry, retry)
   })
 
-  test('a retry policy gets defaults and keeps nothing it was not asked for', async () => {
+  test('a retry policy gets defaults, and takes no field that it does not have', async () => {
     const { ask } = await withApp()
     const waits = { kind: 'exponential', baseMs: 10, factor: 2, capMs: 1000, maxAttempts: 5 }
-    const { json } = await ask('POST', '/app/a/endpoint', {
-      url: 'https://example.com',
-      retry: { waits: { ...waits, x: 1 }, y: 2 },
-    })
+    const retries = [{ waits: { ...waits, maxAtempts: 1 } }, { waits, maxAge: 2 }]
+    for (const retry of retries) {
+      const refused = await ask('POST', '/app/a/endpoint', { url: 'https://example.com', retry })
+      assert.equal(refused.status, 422)
+      assert.match(refused.json.detail[0].msg, /did you mean (maxAttempts|maxAgeMs)\?/)
+    }
+    const { json } = await ask('POST', '/app/a/endpoint', { url: 'https://example.com', retry: { waits } })
     assert.deepEqual(json.retry, { waits, jitter: 'equal', maxAgeMs: 432_000_000, retryAfter: 'receiver' })
   })
 

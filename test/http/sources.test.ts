@@ -155,6 +155,24 @@ describe('sources', () => {
     )
   })
 
+  test('the URL of public keys is one that could be an endpoint, when it is set; another change leaves it alone', async () => {
+    for (const jwksUrl of ['http://keys.example/jwks', 'https://10.0.0.1/jwks', 'https://[::1]/']) {
+      const { status, json } = await api.ask('POST', `/app/${app}/source`, { provider: 'jwt', settings: { jwksUrl } })
+      assert.equal(status, 422, jwksUrl)
+      assert.deepEqual(json.detail[0].loc, ['body', 'settings', 'jwksUrl'])
+    }
+    const source = await create({ provider: 'jwt', settings: { jwksUrl: 'https://keys.example/jwks' } })
+    const change = (body: object) => api.ask('PATCH', `/app/${app}/source/${source.id}`, body)
+    assert.equal((await change({ settings: { jwksUrl: 'http://keys.example/jwks' } })).status, 422)
+    const { key } = await application()
+    const stored = (await api.store.findSource(key, source.id)) ?? assert.fail('there is no source')
+    // As an earlier version took it.
+    const settings = { ...stored.settings, jwksUrl: 'http://keys.example/jwks' }
+    await api.store.updateSource(key, stored.key, { settings })
+    assert.equal((await change({ name: 'Renamed' })).status, 200)
+    assert.equal((await change({ settings })).status, 200)
+  })
+
   test('keys that cannot be fetched are named in the sample, and not to the sender', async () => {
     const jwksUrl = 'https://keys.internal.invalid/jwks.json'
     const source = await create({ provider: 'jwt', settings: { jwksUrl } })

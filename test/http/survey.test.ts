@@ -55,7 +55,7 @@ describe('endpoints of all applications', () => {
 
   test('are sorted by waiting deliveries and by the age of the oldest, over all applications', async () => {
     const { ask, get, other, endpoint } = await open()
-    const few = await endpoint('acme', { url: 'https://example.com/few', paused: true })
+    const few = await endpoint('acme', { url: 'https://example.com/few' })
     await ask('POST', `/app/acme/endpoint/${few.id}/pause`)
     await ask('POST', '/app/acme/msg', { eventType: 'a', payload: {} })
     const many = await endpoint(other.id, { url: 'https://example.com/many' })

@@ -318,6 +318,23 @@ for (const dialect of dialects) {
       await s.finds([])
     })
 
+    test('finds names that clients resolve in a URL, with the command that renames each', async (t) => {
+      const s = await scene(t, dialect)
+      await s.store.join({ leaseMs: longMs, description: 'a worker' })
+      await s.store.lead({ id: 'a', description: 'leads' }, longMs)
+      await s.endpoint('plain')
+      const app = (await s.store.findApplication('acme')) ?? assert.fail('there is no application')
+      const endpoint = (await s.store.findEndpoint(app.key, 'plain')) ?? assert.fail('there is no endpoint')
+      // As an earlier version took it: the API refuses this name.
+      await s.store.updateEndpoint(app.key, endpoint.key, { uid: '..' })
+      const { command, evidence, sentence } = only(await s.finds(['folded_name']))
+      assert.deepEqual(evidence, { noun: 'endpoint', id: endpoint.id, name: '..' })
+      assert.equal(command, `sluice endpoint update ${app.id} ${endpoint.id} --uid UID`)
+      assert.match(sentence, /another thing/)
+      await s.ask('PATCH', `/app/${app.id}/endpoint/${endpoint.id}`, { uid: 'renamed' })
+      await s.finds([])
+    })
+
     test('finds queues that fill, and publishes that are refused', async (t) => {
       const s = await scene(t, dialect, { maxWaitingPerEndpoint: 5 })
       await s.store.join({ leaseMs: longMs, description: 'a worker' })

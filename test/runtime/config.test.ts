@@ -75,7 +75,7 @@ describe('settings', () => {
       'lsten (file wrong.json): unknown setting; did you mean listen?',
       'SLUICE_LISEN (environment): unknown setting; did you mean SLUICE_LISTEN?',
       'store (environment SLUICE_STORE): must be sqlite:PATH or postgres://USER@HOST/DATABASE; not "mysql://x"',
-      'adminKey (environment SLUICE_ADMIN_KEY): must be 16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32); not the given value',
+      'adminKey (environment SLUICE_ADMIN_KEY): must be 16 to 256 visible ASCII characters without spaces, and no words, rows of keys or repetitions that others would try (make one with: openssl rand -hex 32); not the given value',
       'allowNetworks (environment SLUICE_ALLOW_NETWORKS): must be a list of networks such as 127.0.0.0/8,10.1.0.0/16,::1/128 (wrong: 10.0.0.0/33, ok); not "10.0.0.0/33,ok"',
       'local (file wrong.json): must be true or false; not "yes"',
       'lease (flag --lease): must be a duration such as 500ms, 10s or 2m from 1s to 10m; not "0s"',
@@ -139,14 +139,31 @@ describe('settings', () => {
   }
 
   test('a fixed key that can be guessed is refused', () => {
-    for (const weak of ['1', 'hunter2', 'a'.repeat(64), 'abababababababab']) {
+    const short = ['1', 'hunter2', 'a'.repeat(64), 'abababababababab']
+    const rows = [
+      '1234567890123456',
+      '0987654321fedcba',
+      'qwertyuiopasdfgh',
+      'sk_0123456789abc',
+      'aaaabbbbccccddddeeee',
+    ]
+    const words = [
+      'passwordpassword',
+      'ChangeMe-ChangeMe',
+      'my-secret-admin-key',
+      'sluice-admin-key-1',
+      'PasswordPassword1!',
+    ]
+    for (const weak of [...short, ...rows, ...words]) {
       assert.throws(
         () => load({ env: { SLUICE_ADMIN_KEY: weak } }),
         /adminKey .* must be 16 to 256 .*openssl rand/,
         weak,
       )
     }
-    assert.equal(load({ env: { SLUICE_ADMIN_KEY: 'sk_0123456789abc' } }).config.adminKey, 'sk_0123456789abc')
+    for (const good of ['sk_7Qd2vX9bRk4mTz', 'e3b0c44298fc1c149afbf4c8996fb924', 'correct-horse-battery']) {
+      assert.equal(load({ env: { SLUICE_ADMIN_KEY: good } }).config.adminKey, good)
+    }
   })
 
   test('secrets and passwords are masked when shown', () => {

@@ -59,26 +59,29 @@ const settingOutputs = Object.fromEntries(
   Object.entries(settingInputs).map(([name, schema]) => [name, shown(schema)]),
 ) as unknown as { [Name in keyof typeof settingInputs]: TUnsafe<NonNullable<ApplicationSettings[Name]> | null> }
 
-export const ApplicationIn = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
-  uid: Type.Optional(uid('app')),
-  throttleRate: maybe(
-    integer(1, 1_000_000),
-    'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
-  ),
-  rateLimit: maybe(integer(1, 1_000_000), "Svix's older name for `throttleRate`."),
-  dedupeSeconds: maybe(
-    integer(1, 7 * 86_400),
-    'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
-  ),
-  signatureHeaders: maybe(SignatureHeadersIn, signatureHeadersMeaning),
-  ...settingInputs,
-  metadata: metadataIn,
-})
+export const ApplicationIn = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
+    uid: Type.Optional(uid('app')),
+    throttleRate: maybe(
+      integer(1, 1_000_000),
+      'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
+    ),
+    rateLimit: maybe(integer(1, 1_000_000), "Svix's older name for `throttleRate`."),
+    dedupeSeconds: maybe(
+      integer(1, 7 * 86_400),
+      'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
+    ),
+    signatureHeaders: maybe(SignatureHeadersIn, signatureHeadersMeaning),
+    ...settingInputs,
+    metadata: metadataIn,
+  },
+  closed,
+)
 export type ApplicationIn = Static<typeof ApplicationIn>
 
 /** Changes an application: absent fields stay, null unsets. */
-export const ApplicationPatch = Type.Partial(ApplicationIn)
+export const ApplicationPatch = Type.Partial(ApplicationIn, closed)
 export type ApplicationPatch = Static<typeof ApplicationPatch>
 
 export const ApplicationOut = Type.Object({

@@ -11,12 +11,13 @@ import {
   verifyTrimmed,
 } from '../../domain/audit.ts'
 import type { EpochMs } from '../../domain/clock.ts'
+import { shownTokenUrl } from '../../domain/credentials.ts'
 import { auditFilterFields } from '../../domain/filter-fields.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type AuditFilter, hashText, isSigned, type SignedTrim } from '../../store/auditing.ts'
 import type { PageRequest, Store } from '../../store/store.ts'
 import { admin, type Need } from '../access.ts'
-import { appId, described, flag, id, inQuery, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
+import { appId, closed, described, flag, id, inQuery, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
 import { type FoundThings, lookUp } from '../lookup.ts'
 import { byId, PageQuery, paginate } from '../page.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
@@ -58,9 +59,12 @@ const AuditCheckpointOut = Type.Object({
   publicKey: text('Public key, 32 bytes in base64.'),
 })
 
-const AuditTrimIn = Type.Object({
-  before: described(Type.String({ format: 'date-time' }), 'Rows older than this are removed; the newest row stays.'),
-})
+const AuditTrimIn = Type.Object(
+  {
+    before: described(Type.String({ format: 'date-time' }), 'Rows older than this are removed; the newest row stays.'),
+  },
+  closed,
+)
 
 const AuditTrimOut = Type.Object({
   trimmed: whole('Rows that no longer count; the leader removes them within seconds.'),
@@ -288,6 +292,7 @@ function redacted(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => {
       if (secretName.test(name) && inner !== null) return [name, '***']
+      if (name === 'tokenUrl' && typeof inner === 'string') return [name, shownTokenUrl({ tokenUrl: inner })]
       if (name === 'bodyBase64' && typeof inner === 'string')
         return [name, { bytes: Buffer.byteLength(inner, 'base64') }]
       if (name === 'headers' && typeof inner === 'object' && inner !== null) {

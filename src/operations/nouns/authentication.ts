@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { ApiKey } from '../../store/access.ts'
+import type { Store } from '../../store/store.ts'
 import {
   admin,
   attempt,
@@ -20,6 +21,7 @@ import {
 } from '../access.ts'
 import { fixedCaller, hashApiKey, makeToken } from '../auth.ts'
 import {
+  closed,
   createdAt,
   flag,
   id,
@@ -35,7 +37,7 @@ import {
   shortText,
   text,
 } from '../fields.ts'
-import { lookUp } from '../lookup.ts'
+import { lookUp, newUid } from '../lookup.ts'
 import { byId, PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
@@ -46,38 +48,44 @@ const week = 7 * 24 * 3600
 const defaultExpirySeconds = 3600
 const sessionId = shortText(256)
 
-export const AppPortalAccessIn = Type.Object({
-  application: maybe(
-    ApplicationIn,
-    'Creates the application with this under the uid in the path, if it does not exist.',
-  ),
-  capabilities: maybe(
-    Type.Array(Type.Enum([...capabilities]), {
-      minItems: 1,
-      uniqueItems: true,
-      description: "Capabilities of the token, by Svix's names; everything in its application by default.",
-    }),
-  ),
-  readOnly: maybe(flag('Read-only: the same as the one capability `ViewBase`.')),
-  expiry: maybe(integer(60, week), 'Seconds from now.'),
-  sessionId: maybe(sessionId, 'Name by which this token can be ended, together with others.'),
-  featureFlags: Type.Optional(
-    Type.Array(Type.String({ maxLength: 256, pattern: namePattern }), {
-      maxItems: 100,
-      description: 'The token sees event types without feature flags, and those with one of these.',
-    }),
-  ),
-})
+export const AppPortalAccessIn = Type.Object(
+  {
+    application: maybe(
+      ApplicationIn,
+      'Creates the application with this under the uid in the path, if it does not exist.',
+    ),
+    capabilities: maybe(
+      Type.Array(Type.Enum([...capabilities]), {
+        minItems: 1,
+        uniqueItems: true,
+        description: "Capabilities of the token, by Svix's names; everything in its application by default.",
+      }),
+    ),
+    readOnly: maybe(flag('Read-only: the same as the one capability `ViewBase`.')),
+    expiry: maybe(integer(60, week), 'Seconds from now.'),
+    sessionId: maybe(sessionId, 'Name by which this token can be ended, together with others.'),
+    featureFlags: Type.Optional(
+      Type.Array(Type.String({ maxLength: 256, pattern: namePattern }), {
+        maxItems: 100,
+        description: 'The token sees event types without feature flags, and those with one of these.',
+      }),
+    ),
+  },
+  closed,
+)
 
 export const AppPortalAccessOut = Type.Object({
   url: text('Link to the portal; the token follows the `#`.'),
   token: text('Token in the link.'),
 })
 
-const ApplicationTokenExpireIn = Type.Object({
-  expiry: maybe(integer(0, week), 'Seconds from now.'),
-  sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000, description: 'Only tokens of these sessions.' })),
-})
+const ApplicationTokenExpireIn = Type.Object(
+  {
+    expiry: maybe(integer(0, week), 'Seconds from now.'),
+    sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000, description: 'Only tokens of these sessions.' })),
+  },
+  closed,
+)
 
 export const AccessOut = Type.Object({
   id: text('Id of the key or token.'),
@@ -161,7 +169,8 @@ export const authentication = {
         refuseIf(metadataProblems(application?.metadata))
         if (app !== undefined) return letIn(parts, request, app, body)
         if (application == null) throw noSuch('application', params.app)
-        const made = toNewApplication({ ...application, uid: application.uid ?? params.app })
+        const uid = application.uid ?? newUid('application', 'app', params.app)
+        const made = toNewApplication({ ...application, uid })
         return letIn(parts, request, await parts.store.createApplication(made), body)
       },
     }),
@@ -208,12 +217,16 @@ const year = 365 * 24 * 3600
 const scopesMeaning = 'Scopes: `admin` for everything, `publish` to publish, `read` to read.'
 const name = text('Display name.')
 
-const ApiKeyIn = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
-  scopes: Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, description: scopesMeaning }),
-  app: maybe(shortText(256), 'Application that it is limited to, by id or uid; null for all.'),
-  expiresInSeconds: maybe(integer(1, 10 * year), 'Time until it expires; null for never.'),
-})
+const ApiKeyIn = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
+    scopes: Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, description: scopesMeaning }),
+    app: maybe(shortText(256), 'Application that it is limited to, by id or uid; null for all.'),
+    appId: maybe(shortText(256), 'The same as `app`, by the name that answers have.'),
+    expiresInSeconds: maybe(integer(1, 10 * year), 'Time until it expires; null for never.'),
+  },
+  closed,
+)
 
 const ApiKeyOut = Type.Object({
   id,
@@ -244,6 +257,16 @@ function toApiKeyOut(key: ApiKey): Out<typeof ApiKeyOut> {
   }
 }
 
+/** The key of the one application that a key is to be limited to; null for all. Both names for it may be given. */
+async function limitOf({ app, appId }: Static<typeof ApiKeyIn>, store: Store): Promise<number | null> {
+  const refs = [...new Set([app, appId])].filter((ref) => ref != null)
+  const keys = await Promise.all(refs.map(async (ref) => (await lookUp('application', ref, store.findApplication)).key))
+  const [key = null, ...others] = new Set(keys)
+  const message = 'is another application than `app`; give one of the two'
+  refuseIf(others.length === 0 ? [] : [{ at: ['body', 'appId'], message, type: 'application' }])
+  return key
+}
+
 export const apiKeys = {
   tag: 'API Key',
   description: 'Keys for this API, with their scopes.',
@@ -265,7 +288,7 @@ export const apiKeys = {
       answers: { 201: ApiKeyCreatedOut },
       answersSecret: true,
       handle: async ({ body }, { store, randomText }) => {
-        const app = body.app == null ? null : (await lookUp('application', body.app, store.findApplication)).key
+        const app = await limitOf(body, store)
         const token = makeToken('sk', randomText)
         const expiresInMs = body.expiresInSeconds == null ? null : body.expiresInSeconds * 1000
         const { name, scopes } = body

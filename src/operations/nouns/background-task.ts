@@ -7,6 +7,7 @@ import { type Span, type Task, type TaskCommand, type TaskStatus, taskStatuses, 
 import type { Store } from '../../store/store.ts'
 import { admin, type Caller, read, seesErasures, view } from '../access.ts'
 import {
+  closed,
   createdAt,
   dateTime,
   described,
@@ -173,17 +174,20 @@ export const backgroundTasks = {
   ],
 } satisfies Noun
 
-const AppUsageStatsIn = Type.Object({
-  since: described(dateTime, 'From this instant on, RFC 3339.'),
-  until: described(dateTime, 'Before this instant, RFC 3339; now by default.'),
-  appIds: maybe(
-    Type.Array(Type.String({ maxLength: 256 }), {
-      minItems: 1,
-      maxItems: 1000,
-      description: 'Applications, by id or uid; null for all.',
-    }),
-  ),
-})
+const AppUsageStatsIn = Type.Object(
+  {
+    since: described(dateTime, 'From this instant on, RFC 3339.'),
+    until: described(dateTime, 'Before this instant, RFC 3339; now by default.'),
+    appIds: maybe(
+      Type.Array(Type.String({ maxLength: 256 }), {
+        minItems: 1,
+        maxItems: 1000,
+        description: 'Applications, by id or uid; null for all.',
+      }),
+    ),
+  },
+  closed,
+)
 
 const AppUsageStatsOut = Type.Object({
   ...TaskStartedOut.properties,

@@ -99,12 +99,15 @@ export const DeadImportOut = Type.Object({
   ),
 })
 
-export const DeadImportQuery = Type.Object({
-  endpoint_id: optional(Type.String({ maxLength: 256 }), 'Import all of them for this endpoint.'),
-  skip_bad: optional(Type.Boolean(), 'Whether lines that cannot be imported are left out'),
-  dry_run: optional(Type.Boolean(), 'Whether the lines are only checked'),
-  first_line: optional(integer(1, 1e12), 'The number of the first line, for saying which ones are bad'),
-})
+export const DeadImportQuery = Type.Object(
+  {
+    endpoint_id: optional(Type.String({ maxLength: 256 }), 'Import all of them for this endpoint.'),
+    skip_bad: optional(Type.Boolean(), 'Whether lines that cannot be imported are left out'),
+    dry_run: optional(Type.Boolean(), 'Whether the lines are only checked'),
+    first_line: optional(integer(1, 1e12), 'The number of the first line, for saying which ones are bad'),
+  },
+  closed,
+)
 export type DeadImportQuery = Static<typeof DeadImportQuery>
 
 const base64 = maybe(Type.String())

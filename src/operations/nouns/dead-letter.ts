@@ -121,6 +121,7 @@ function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place)
     summary: summaries.replay,
     description: replayed,
     body: replayIn,
+    needsBody: true,
     answers: { 202: TaskStartedOut },
     handle: async (call, parts) => {
       const app = appOf(call)

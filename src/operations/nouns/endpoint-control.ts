@@ -61,10 +61,13 @@ const EndpointStats = Type.Object({
 /** The ends of attempts alone, as newer clients ask for them. An attempt that has ended was never canceled. */
 const EndpointAttemptStats = Type.Pick(EndpointStats, ['success', 'fail', 'canceled'])
 
-const EventExampleIn = Type.Object({
-  eventType: described(nameText, 'Event type, such as `video.trending`.'),
-  exampleIndex: optional(integer(0, 10_000), "Index into the schema's own examples."),
-})
+const EventExampleIn = Type.Object(
+  {
+    eventType: described(nameText, 'Event type, such as `video.trending`.'),
+    exampleIndex: optional(integer(0, 10_000), "Index into the schema's own examples."),
+  },
+  closed,
+)
 
 const longestMs = 28 * 24 * 60 * 60 * 1000
 /** The store's clock may be ahead of this machine's; an attempt that has just ended counts. */

@@ -5,8 +5,10 @@ import {
   type ClientCertificate,
   type ClientCertificates,
   type EndpointAuth,
+  hiddenQuery,
   type OAuth2,
   rotatedCertificates,
+  shownTokenUrl,
   type TokenMethod,
   tokenMethods,
 } from '../../domain/credentials.ts'
@@ -71,7 +73,7 @@ const usualOverlapSeconds = 86_400
 export const AuthOut = Type.Object({
   kind: Type.Enum([...kinds], { description: '`bearer`, `basic` or `oauth2`.' }),
   username: nullable(text('User name of `basic`.')),
-  tokenUrl: nullable(text('URL of the token endpoint of `oauth2`.')),
+  tokenUrl: nullable(text('URL of the token endpoint of `oauth2`; `?***` stands for a query, which may hold a key.')),
   clientId: nullable(text('Client id of `oauth2`.')),
   method: nullable(text('How the client proves itself to the token endpoint.')),
   keyId: nullable(text('Key id that assertions name.')),
@@ -202,11 +204,19 @@ export function completed<T extends Partial<NewEndpoint>>(
   const overlapMs = (input?.overlapSeconds ?? usualOverlapSeconds) * 1000
   return {
     ...fields,
-    ...(auth?.kind === 'oauth2' && auth.secret === '' && { auth: withSecretOf(auth, fields.url, before) }),
+    ...(auth?.kind === 'oauth2' && { auth: withStored(auth, fields.url, before) }),
     ...(next !== undefined && {
       clientCertificate: rotatedCertificates(before?.clientCertificate ?? null, next, overlapMs, now),
     }),
   }
+}
+
+/** The credentials with the parts that no answer shows, where they are the stored ones. */
+function withStored(auth: OAuth2, url: string | undefined, before: Endpoint | undefined): OAuth2 {
+  const stored = before?.auth
+  const isShown = stored?.kind === 'oauth2' && shownTokenUrl(stored) === auth.tokenUrl
+  const whole = isShown ? { ...auth, tokenUrl: stored.tokenUrl } : auth
+  return whole.secret === '' ? withSecretOf(whole, url, before) : whole
 }
 
 /**
@@ -231,6 +241,10 @@ export function completedProblems(
 ): FieldError[] {
   const { url, auth, clientCertificate } = { ...before, ...fields }
   const problems: FieldError[] = []
+  if (auth?.kind === 'oauth2' && auth.tokenUrl.endsWith(hiddenQuery)) {
+    const message = 'is cut, because answers do not show its query; give the whole URL'
+    problems.push({ at: ['body', 'auth', 'tokenUrl'], message, type: 'auth' })
+  }
   if (auth?.kind === 'oauth2' && auth.secret === '') {
     const field = isKeyed(auth) ? 'privateKey' : 'clientSecret'
     problems.push({ at: ['body', 'auth', field], message: 'is needed: there is no stored one to keep', type: 'auth' })
@@ -291,8 +305,8 @@ export function toAuthOut(auth: EndpointAuth | null): Out<typeof AuthOut> | null
   }
   if (auth.kind === 'bearer') return { ...none, kind: auth.kind }
   if (auth.kind === 'basic') return { ...none, kind: auth.kind, username: auth.username }
-  const { kind, tokenUrl, clientId, method, keyId, scope, audience } = auth
-  return { ...none, kind, tokenUrl, clientId, method, keyId, scope, audience }
+  const { kind, clientId, method, keyId, scope, audience } = auth
+  return { ...none, kind, tokenUrl: shownTokenUrl(auth), clientId, method, keyId, scope, audience }
 }
 
 export function toCertificateOut(all: ClientCertificates | null): Out<typeof ClientCertificateOut> | null {

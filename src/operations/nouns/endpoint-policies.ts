@@ -9,42 +9,51 @@ import { AuthIn, ClientCertificateIn, toAuth, toCertificates } from './endpoint-
 const day = 24 * 3_600_000
 
 /** When a failed delivery is tried again: waits written out, or growing up to a cap. */
-const RetryIn = Type.Object({
-  waits: Type.Union(
-    [
-      Type.Object({
-        kind: Type.Literal('list', { description: 'Form of the waits.' }),
-        ms: Type.Array(integer(0, 7 * day), {
-          maxItems: 100,
-          description: 'Wait after each failed attempt; after the last one the delivery is dead.',
-        }),
-      }),
-      Type.Object({
-        kind: Type.Literal('exponential', { description: 'Form of the waits.' }),
-        baseMs: described(integer(1, day), 'First wait.'),
-        factor: described(
-          Type.Number({ minimum: 1, maximum: 100 }),
-          'How much longer each wait is than the one before.',
+const RetryIn = Type.Object(
+  {
+    waits: Type.Union(
+      [
+        Type.Object(
+          {
+            kind: Type.Literal('list', { description: 'Form of the waits.' }),
+            ms: Type.Array(integer(0, 7 * day), {
+              maxItems: 100,
+              description: 'Wait after each failed attempt; after the last one the delivery is dead.',
+            }),
+          },
+          closed,
         ),
-        capMs: described(
-          integer(1, 7 * day),
-          "Longest wait; only a Retry-After or the server's least wait may be longer.",
+        Type.Object(
+          {
+            kind: Type.Literal('exponential', { description: 'Form of the waits.' }),
+            baseMs: described(integer(1, day), 'First wait.'),
+            factor: described(
+              Type.Number({ minimum: 1, maximum: 100 }),
+              'How much longer each wait is than the one before.',
+            ),
+            capMs: described(
+              integer(1, 7 * day),
+              "Longest wait; only a Retry-After or the server's least wait may be longer.",
+            ),
+            maxAttempts: described(integer(1, 100), 'Attempts in all.'),
+          },
+          closed,
         ),
-        maxAttempts: described(integer(1, 100), 'Attempts in all.'),
-      }),
-    ],
-    { description: 'Waits between attempts: a list, or growing up to a cap.' },
-  ),
-  jitter: optional(
-    Type.Enum([...jitters]),
-    'Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest.',
-  ),
-  maxAgeMs: optional(integer(1, 30 * day), 'No attempt begins after this time.'),
-  retryAfter: optional(
-    Type.Enum([...retryAfterRules]),
-    'Wait after an answer with Retry-After: `receiver` (default) exactly that long, `later` until the later of it and the wait of this policy.',
-  ),
-})
+      ],
+      { description: 'Waits between attempts: a list, or growing up to a cap.' },
+    ),
+    jitter: optional(
+      Type.Enum([...jitters]),
+      'Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest.',
+    ),
+    maxAgeMs: optional(integer(1, 30 * day), 'No attempt begins after this time.'),
+    retryAfter: optional(
+      Type.Enum([...retryAfterRules]),
+      'Wait after an answer with Retry-After: `receiver` (default) exactly that long, `later` until the later of it and the wait of this policy.',
+    ),
+  },
+  closed,
+)
 
 /** The policy, without other fields that the caller may have sent. */
 function toRetryPolicy({ waits, jitter, maxAgeMs, retryAfter }: Static<typeof RetryIn>): RetryPolicy {

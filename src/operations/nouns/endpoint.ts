@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { AppError, type FieldError, noSuch, quotaExceeded } from '../../domain/app-error.ts'
+import { AppError, type FieldError, quotaExceeded } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, managementApplication } from '../../domain/endpoint.ts'
 import { isShownTo } from '../../domain/event-type.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
@@ -9,7 +9,7 @@ import type { NewEndpoint, PageRequest, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { endpointProblems, flowProblems, shapingProblems } from '../endpoint-problems.ts'
 import { listOf } from '../fields.ts'
-import { found, isRef } from '../lookup.ts'
+import { found, newUid } from '../lookup.ts'
 import { byId, listRows, PageQuery } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, Reply, route } from '../route.ts'
@@ -167,7 +167,7 @@ async function createNamed(
   input: Static<typeof EndpointPut>,
 ) {
   const { store, randomBytes } = parts
-  if (!isRef(uid) || uid.startsWith('ep_')) throw noSuch('endpoint', uid)
+  newUid('endpoint', 'ep', uid)
   try {
     const named = toNewEndpoint({ ...input, uid: input.uid ?? uid }, makeSecret(randomBytes))
     const made = checked(request, completed(named, input, undefined, 0))

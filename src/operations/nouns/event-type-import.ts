@@ -7,7 +7,7 @@ import { eventTypesOf, type JsonObject } from '../../domain/event-type.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/configuration.ts'
 import { admin } from '../access.ts'
-import { described, flag, maybe, nameText, nullable, optional, text, texts } from '../fields.ts'
+import { closed, described, flag, maybe, nameText, nullable, optional, text, texts } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import { type Out, route } from '../route.ts'
 import { checkContents, compile, readJson, refuseIf } from '../validate.ts'
@@ -36,11 +36,14 @@ export const fields = {
   groupName: maybe(nameText, "Kept for Svix's clients."),
 }
 
-export const EventTypeIn = Type.Object({
-  name: described(nameText, 'Dotted name such as `video.trending`.'),
-  description,
-  ...fields,
-})
+export const EventTypeIn = Type.Object(
+  {
+    name: described(nameText, 'Dotted name such as `video.trending`.'),
+    description,
+    ...fields,
+  },
+  closed,
+)
 
 export const EventTypeFromOpenApi = Type.Object({
   name: text('Dotted name such as `video.trending`.'),
@@ -54,14 +57,19 @@ export const EventTypeFromOpenApi = Type.Object({
 })
 
 /** Imports the webhooks of an OpenAPI document: one of `spec` and `specRaw`. */
-const EventTypeImportOpenApiIn = Type.Object({
-  spec: maybe(
-    Type.Record(Type.String(), Type.Unknown(), { description: 'OpenAPI document whose webhooks become event types.' }),
-  ),
-  specRaw: maybe(text('The same as text, JSON or YAML.')),
-  dryRun: optional(Type.Boolean(), 'Whether changes are only reported, not made.'),
-  replaceAll: optional(Type.Boolean(), 'Whether event types that are not in the document are archived.'),
-})
+const EventTypeImportOpenApiIn = Type.Object(
+  {
+    spec: maybe(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'OpenAPI document whose webhooks become event types.',
+      }),
+    ),
+    specRaw: maybe(text('The same as text, JSON or YAML.')),
+    dryRun: optional(Type.Boolean(), 'Whether changes are only reported, not made.'),
+    replaceAll: optional(Type.Boolean(), 'Whether event types that are not in the document are archived.'),
+  },
+  closed,
+)
 
 const EventTypeImportOpenApiOutData = Type.Object({
   modified: Type.Array(Type.String()),

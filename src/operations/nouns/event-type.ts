@@ -7,7 +7,7 @@ import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/configuration.ts'
 import type { PageRequest, Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
-import { createdAt, flag, iso, listOf, nameText, nullable, optional, text, updatedAt } from '../fields.ts'
+import { closed, createdAt, flag, iso, listOf, nameText, nullable, optional, text, updatedAt } from '../fields.ts'
 import { jsonSchemaProblems } from '../json-schema.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
 import { byName, fromItem, matches, PageQuery, paginate, searchFor } from '../page.ts'
@@ -16,10 +16,10 @@ import { compile, refuseIf } from '../validate.ts'
 import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeImport, fields } from './event-type-import.ts'
 
 /** Replaces an event type: a field that is absent goes back to its default. */
-const EventTypeUpdate = Type.Object({ description, ...fields })
+const EventTypeUpdate = Type.Object({ description, ...fields }, closed)
 
 /** Changes an event type: a field that is absent stays, null unsets. */
-const EventTypePatch = Type.Object({ description: optional(description, 'Free text.'), ...fields })
+const EventTypePatch = Type.Object({ description: optional(description, 'Free text.'), ...fields }, closed)
 
 const EventTypeQuery = Type.Object({
   ...PageQuery.properties,

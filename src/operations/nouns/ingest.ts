@@ -1,12 +1,13 @@
 import { type Static, Type } from 'typebox'
 import { ingestRoot } from '../../domain/api.ts'
-import { AppError, type FieldError, noSuch } from '../../domain/app-error.ts'
+import { AppError, type FieldError } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { Source } from '../../domain/source.ts'
 import { type ProviderName, providers } from '../../sources/providers.ts'
 import type { NewSource } from '../../store/sources.ts'
 import { admin } from '../access.ts'
 import {
+  closed,
   createdAt,
   described,
   id,
@@ -23,7 +24,7 @@ import {
   uidOut,
   updatedAt,
 } from '../fields.ts'
-import { found, isRef, lookUp } from '../lookup.ts'
+import { found, lookUp, newUid } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route, under } from '../route.ts'
@@ -80,20 +81,26 @@ const about = {
   config: 'Secret of the sender, and the verify token of Meta.',
 }
 
-const IngestSourceIn = Type.Object({
-  name: described(shortText(256), 'Display name.'),
-  uid: Type.Optional(uid('src')),
-  type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
-  config: maybe(
-    Type.Object({
-      secret: maybe(text('Secret that the sender signs with.')),
-      verifyToken: maybe(text('Verify token of Meta.')),
-    }),
-    about.config,
-  ),
-  metadata: metadataIn,
-  appId: maybe(text('Application that the source belongs to, by id or uid; by default one is made for it.')),
-})
+const IngestSourceIn = Type.Object(
+  {
+    name: described(shortText(256), 'Display name.'),
+    uid: Type.Optional(uid('src')),
+    type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
+    config: maybe(
+      Type.Object(
+        {
+          secret: maybe(text('Secret that the sender signs with.')),
+          verifyToken: maybe(text('Verify token of Meta.')),
+        },
+        closed,
+      ),
+      about.config,
+    ),
+    metadata: metadataIn,
+    appId: maybe(text('Application that the source belongs to, by id or uid; by default one is made for it.')),
+  },
+  closed,
+)
 type IngestSourceIn = Static<typeof IngestSourceIn>
 
 const IngestSourceOut = Type.Object({
@@ -110,10 +117,13 @@ const IngestSourceOut = Type.Object({
 })
 
 const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })
-const IngestSourceConsumerPortalAccessIn = Type.Object({
-  expiry: AppPortalAccessIn.properties.expiry,
-  readOnly: AppPortalAccessIn.properties.readOnly,
-})
+const IngestSourceConsumerPortalAccessIn = Type.Object(
+  {
+    expiry: AppPortalAccessIn.properties.expiry,
+    readOnly: AppPortalAccessIn.properties.readOnly,
+  },
+  closed,
+)
 
 const one = '/source/:source' as const
 
@@ -156,9 +166,8 @@ export const ingest = {
       lookup: 'upsert',
       handle: async ({ source, params, body, request }, parts) => {
         if (source === undefined) {
-          const { source: ref } = params
-          if (!isRef(ref) || ref.startsWith('src_')) throw noSuch('source', ref)
-          const created = await create(parts, { ...body, uid: body.uid ?? ref })
+          const uid = newUid('source', 'src', params.source)
+          const created = await create(parts, { ...body, uid: body.uid ?? uid })
           return new Reply(201, await toIngestOut(parts, request, created))
         }
         const { disabled, ...change } = toNewSource(body, source.disabled)

@@ -7,6 +7,7 @@ import type { FrontCommand } from '../../store/lanes.ts'
 import { manage, view } from '../access.ts'
 import type { KnownLane } from '../explainer.ts'
 import {
+  closed,
   described,
   endpointId,
   flag,
@@ -114,12 +115,15 @@ export const LaneOut = Type.Object({
 })
 
 /** The delivery of an ordered lane that a command is for; the first in the queue by default. */
-const HeadIn = Type.Object({
-  messageId: maybe(
-    shortText(256),
-    'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
-  ),
-})
+const HeadIn = Type.Object(
+  {
+    messageId: maybe(
+      shortText(256),
+      'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
+    ),
+  },
+  closed,
+)
 
 const HeadOut = Type.Object({
   endpointId,

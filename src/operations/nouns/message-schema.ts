@@ -5,6 +5,7 @@ import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
 import type { Store } from '../../store/store.ts'
 import {
+  closed,
   dateTime,
   described,
   eventIdPattern,
@@ -16,6 +17,7 @@ import {
   instant,
   integer,
   iso,
+  lenient,
   listInQuery,
   listOf,
   maybe,
@@ -56,21 +58,24 @@ const about = {
 const headers = maybe(Headers, headersMeaning)
 
 /** A publish without its payload, which stays bytes. */
-export const EnvelopeIn = Type.Object({
-  eventType: described(nameText, about.eventType),
-  eventId: maybe(EventId, about.eventId),
-  channels: maybe(Channels, about.channels),
-  tags: maybe(Tags, about.tags),
-  deliverAt: maybe(dateTime, about.deliverAt),
-  expiresAt: maybe(dateTime, about.expiresAt),
-  expiresInSeconds: maybe(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
-  headers,
-  dedupeKey: maybe(ownKey, about.dedupeKey),
-  orderingKey: maybe(ownKey, about.orderingKey),
-  endpoint: maybe(nameText, about.endpoint),
-  payloadRetentionPeriod: maybe(integer(5, 90), 'Days until the payload is erased, if earlier than the message.'),
-  payloadRetentionHours: maybe(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.'),
-})
+export const EnvelopeIn = Type.Object(
+  {
+    eventType: described(nameText, about.eventType),
+    eventId: maybe(EventId, about.eventId),
+    channels: maybe(Channels, about.channels),
+    tags: maybe(Tags, about.tags),
+    deliverAt: maybe(dateTime, about.deliverAt),
+    expiresAt: maybe(dateTime, about.expiresAt),
+    expiresInSeconds: maybe(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
+    headers,
+    dedupeKey: maybe(ownKey, about.dedupeKey),
+    orderingKey: maybe(ownKey, about.orderingKey),
+    endpoint: maybe(nameText, about.endpoint),
+    payloadRetentionPeriod: maybe(integer(5, 90), 'Days until the payload is erased, if earlier than the message.'),
+    payloadRetentionHours: maybe(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.'),
+  },
+  closed,
+)
 export type EnvelopeIn = Static<typeof EnvelopeIn>
 
 export const MessageFieldsIn = Type.Object({
@@ -86,7 +91,7 @@ export const MessageFieldsIn = Type.Object({
         rawPayload: maybe(text('Delivered as it is instead of the payload.')),
         headers,
       },
-      { description: "How Svix's SDKs send raw payloads." },
+      { ...lenient, description: "How Svix's SDKs send raw payloads." },
     ),
   ),
 })
@@ -112,33 +117,45 @@ export const RawQuery = Type.Object({
 })
 export type RawQuery = Static<typeof RawQuery>
 
-export const MessagePrecheckIn = Type.Object({
-  eventType: described(nameText, about.eventType),
-  channels: maybe(Channels, about.channels),
-  payload: Type.Optional(
-    Type.Object(
-      {},
-      { description: 'Checked against the filters of endpoints; without it, every filter counts as met.' },
+export const MessagePrecheckIn = Type.Object(
+  {
+    eventType: described(nameText, about.eventType),
+    channels: maybe(Channels, about.channels),
+    payload: Type.Optional(
+      Type.Object(
+        {},
+        {
+          ...lenient,
+          description: 'Checked against the filters of endpoints; without it, every filter counts as met.',
+        },
+      ),
     ),
-  ),
-})
+  },
+  lenient,
+)
 
 /** A publish. The payload is checked as bytes, the other fields as `MessageFieldsIn`. */
-export const MessageIn = Type.Object({
-  ...MessageFieldsIn.properties,
-  payload: Type.Object({}, { additionalProperties: true, description: 'Stored and delivered byte for byte.' }),
-})
+export const MessageIn = Type.Object(
+  {
+    ...MessageFieldsIn.properties,
+    payload: Type.Object({}, { additionalProperties: true, description: 'Stored and delivered byte for byte.' }),
+  },
+  lenient,
+)
 
 /** Messages one request may publish together. */
 export const batchLimit = 1000
 
-export const MessageBatchIn = Type.Object({
-  messages: Type.Array(MessageIn, {
-    minItems: 1,
-    maxItems: batchLimit,
-    description: 'Messages to publish, all or none.',
-  }),
-})
+export const MessageBatchIn = Type.Object(
+  {
+    messages: Type.Array(MessageIn, {
+      minItems: 1,
+      maxItems: batchLimit,
+      description: 'Messages to publish, all or none.',
+    }),
+  },
+  lenient,
+)
 
 export const Payload = Type.Object(
   {},
@@ -205,9 +222,12 @@ export function toMessageFilter(query: {
   return { channel: query.channel, tag: query.tag, eventTypes: query.event_types }
 }
 
-export const BulkExpungeContentsIn = Type.Object({
-  ids: optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), 'Messages, each by id or eventId.'),
-})
+export const BulkExpungeContentsIn = Type.Object(
+  {
+    ids: optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), 'Messages, each by id or eventId.'),
+  },
+  closed,
+)
 export type BulkExpungeContentsIn = Static<typeof BulkExpungeContentsIn>
 
 export const BulkExpungeContentsOut = Type.Object({

@@ -12,7 +12,7 @@ import type { Store } from '../../store/store.ts'
 import { admin, publish, view } from '../access.ts'
 import { hasKey, onceOf, queryOf, replayed } from '../check.ts'
 import { listOf } from '../fields.ts'
-import { isRef } from '../lookup.ts'
+import { isRef, newUid } from '../lookup.ts'
 import { byId, itemBytes, keyRangeOf, readTimes, writePage } from '../page.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
 import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
@@ -66,9 +66,10 @@ export const messages = {
       answers: { 202: MessageOut },
       idempotency: 'publish',
       lookup: 'none',
-      handle: async ({ params: { app }, query, body: bytes, request }, { publisher, scanner, clock, store }) => {
+      handle: async ({ params: { app }, query, body: bytes, ignored, request }, parts) => {
         assertRef(app)
-        const message = readPublish(scanner, bytes, clock.now())
+        const { publisher, scanner, clock, store } = parts
+        const message = readPublish(scanner, bytes, clock.now(), ignored)
         const { body, application } = message
         const envelope = inTraceOf(request, message.envelope)
         const send = async () => publisher.publish(app, envelope, body, await onceFor(publisher, app, request, bytes))
@@ -85,11 +86,11 @@ export const messages = {
       answers: { 202: MessageBatchOut },
       idempotency: 'publish',
       lookup: 'none',
-      handle: async ({ params: { app }, query, body: bytes, request }, parts) => {
+      handle: async ({ params: { app }, query, body: bytes, ignored, request }, parts) => {
         assertRef(app)
         const { publisher, store } = parts
         const { scanner, batchScanner, clock } = parts
-        const batch = await Turns.by(clock).run(readBatch(scanner, batchScanner(), bytes, clock.now()))
+        const batch = await Turns.by(clock).run(readBatch(scanner, batchScanner(), bytes, clock.now(), ignored))
         const items = batch.map(({ envelope, body }) => ({ envelope: inTraceOf(request, envelope), body }))
         const send = async () => publisher.publishTogether(app, items, await onceFor(publisher, app, request, bytes))
         const application = batch.find((message) => message.application !== null)?.application ?? null
@@ -269,8 +270,9 @@ async function orMaking<T>(
   } catch (error) {
     const mayMake = caller?.scopes.has('admin') === true && caller.app === null
     const missing = error instanceof AppError && error.code === 'not_found'
-    if (!missing || !mayMake || app.startsWith('app_')) throw error
+    if (!missing || !mayMake) throw error
   }
+  newUid('application', 'app', app)
   if (application.uid != null && application.uid !== app) {
     const message = `must be the uid in the path, ${JSON.stringify(app)}`
     refuseIf([{ at: ['body', 'application', 'uid'], message, type: 'uid' }])

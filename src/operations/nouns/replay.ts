@@ -6,36 +6,42 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import type { ReplayFilter, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt } from '../access.ts'
-import { dateTime, described, integer, maybe } from '../fields.ts'
+import { closed, dateTime, described, integer, maybe } from '../fields.ts'
 import { type Noun, route } from '../route.ts'
 import { refuseIf, toleranceMs } from '../validate.ts'
 import { success } from './attempt-schema.ts'
 import { perSecond, readSpan, startTask, TaskStartedOut } from './background-task.ts'
 
 /** Messages accepted from `since` on, before `until`. */
-const ReplayIn = Type.Object({
-  since: described(dateTime, 'From this instant on, RFC 3339.'),
-  until: maybe(dateTime, 'Before this instant, RFC 3339; now by default.'),
-  perSecond,
-})
+const ReplayIn = Type.Object(
+  {
+    since: described(dateTime, 'From this instant on, RFC 3339.'),
+    until: maybe(dateTime, 'Before this instant, RFC 3339; now by default.'),
+    perSecond,
+  },
+  closed,
+)
 
-const BulkReplayIn = Type.Object({
-  ...ReplayIn.properties,
-  eventTypes: maybe(
-    Type.Array(Type.String({ maxLength: 256 }), {
-      minItems: 1,
-      maxItems: 1000,
-      description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
-    }),
-  ),
-  channel: maybe(Type.String({ maxLength: 128, description: 'Only messages with this channel.' })),
-  tag: maybe(Type.String({ maxLength: 128, description: 'Only messages with this tag.' })),
-  status: maybe(Type.Enum([0, 2], { description: '0 success, 2 fail' })),
-  statusCodeClass: maybe(
-    integer(0, 500),
-    'Only messages with this class of answer: 0 for no answer, 200, 300, 400 or 500.',
-  ),
-})
+const BulkReplayIn = Type.Object(
+  {
+    ...ReplayIn.properties,
+    eventTypes: maybe(
+      Type.Array(Type.String({ maxLength: 256 }), {
+        minItems: 1,
+        maxItems: 1000,
+        description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
+      }),
+    ),
+    channel: maybe(Type.String({ maxLength: 128, description: 'Only messages with this channel.' })),
+    tag: maybe(Type.String({ maxLength: 128, description: 'Only messages with this tag.' })),
+    status: maybe(Type.Enum([0, 2], { description: '0 success, 2 fail' })),
+    statusCodeClass: maybe(
+      integer(0, 500),
+      'Only messages with this class of answer: 0 for no answer, 200, 300, 400 or 500.',
+    ),
+  },
+  closed,
+)
 
 const recoverMs = 14 * 24 * 60 * 60 * 1000
 const tooOld = {

@@ -17,6 +17,7 @@ import { isSensitiveHeader } from '../../wire/headers.ts'
 import { headerProblems } from '../endpoint-problems.ts'
 import {
   appId,
+  closed,
   createdAt,
   described,
   distinct,
@@ -90,16 +91,19 @@ const fields = {
   metadata: metadataIn,
 }
 
-export const ScheduleIn = Type.Object({ ...fields, payload: Type.Optional(payload) })
+export const ScheduleIn = Type.Object({ ...fields, payload: Type.Optional(payload) }, closed)
 export type ScheduleFields = Omit<Static<typeof ScheduleIn>, 'payload'>
 
 /** Changes a schedule: a field that is absent stays. */
-export const SchedulePatch = Type.Partial(ScheduleIn)
+export const SchedulePatch = Type.Partial(ScheduleIn, closed)
 export type SchedulePatchFields = Omit<Static<typeof SchedulePatch>, 'payload'>
 
-export const ScheduleQuery = Type.Object({
-  next_runs: optional(integer(0, 10), 'Number of future runs to show; 5 by default, 1 in a list.'),
-})
+export const ScheduleQuery = Type.Object(
+  {
+    next_runs: optional(integer(0, 10), 'Number of future runs to show; 5 by default, 1 in a list.'),
+  },
+  closed,
+)
 export const ScheduleListQuery = Type.Object({ ...PageQuery.properties, ...ScheduleQuery.properties })
 
 const ScheduleRunOut = Type.Object({

@@ -1,10 +1,9 @@
-import { noSuch } from '../../domain/app-error.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { runNow } from '../../intake/publisher.ts'
 import type { PageRequest } from '../../store/store.ts'
 import { admin, read } from '../access.ts'
 import { iso, listOf } from '../fields.ts'
-import { found, isRef } from '../lookup.ts'
+import { found, newUid } from '../lookup.ts'
 import { byId, itemBytes, listRows, writePage } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -139,14 +138,12 @@ export const schedules = {
       lookup: 'upsert',
       handle: async ({ app, schedule, params, query, body: { head, payload } }, { store, clock, limits }) => {
         const { schedule: ref } = params
-        const isName = isRef(ref) && !ref.startsWith('sch_')
-        if (schedule === undefined && !isName) throw noSuch('schedule', ref)
+        if (schedule === undefined) newUid('schedule', 'sch', ref)
         refuseIf(newProblems(head, payload, clock.now()))
         const replacement = toScheduleReplacement(head, payload)
         const replaced = schedule && (await store.updateSchedule(app.key, schedule.key, replacement))
         if (replaced) return scheduleBytes(replaced, clock.now(), query.next_runs)
-        if (!isName) throw noSuch('schedule', ref)
-        const named = toNewSchedule({ ...head, uid: head.uid ?? ref }, payload)
+        const named = toNewSchedule({ ...head, uid: head.uid ?? newUid('schedule', 'sch', ref) }, payload)
         const created = await store.createSchedule(app.key, named, limits.maxSchedulesPerApp)
         return new Reply(201, scheduleBytes(created, clock.now(), query.next_runs))
       },

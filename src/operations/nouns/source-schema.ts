@@ -12,6 +12,7 @@ import type { PageRequest } from '../../store/store.ts'
 import { read } from '../access.ts'
 import {
   appId,
+  closed,
   createdAt,
   described,
   flag,
@@ -54,15 +55,18 @@ const fields = {
   metadata: metadataIn,
 }
 
-export const SourceIn = Type.Object({
-  provider: Type.Enum([...providerNames], { description: about.provider }),
-  ...fields,
-  secret: maybe(text('Secret that the provider signs with. Where you choose it, Sluice makes one by default.')),
-})
+export const SourceIn = Type.Object(
+  {
+    provider: Type.Enum([...providerNames], { description: about.provider }),
+    ...fields,
+    secret: maybe(text('Secret that the provider signs with. Where you choose it, Sluice makes one by default.')),
+  },
+  closed,
+)
 export type SourceIn = Static<typeof SourceIn>
 
 /** Changes a source: a field that is absent stays. Settings are replaced as a whole. */
-export const SourcePatch = Type.Object(fields)
+export const SourcePatch = Type.Object(fields, closed)
 export type SourcePatch = Static<typeof SourcePatch>
 
 const ArrivalsOut = Type.Object(
@@ -120,13 +124,16 @@ export const SourceSummaryOut = Type.Object({
 export const graceLimitSeconds = 7 * 24 * 60 * 60
 export const graceSeconds = 2 * 24 * 60 * 60
 
-export const SourceTestIn = Type.Object({
-  method: optional(Type.Enum(['POST', 'GET']), 'Method of the request; `POST` by default.'),
-  url: optional(Type.String({ maxLength: 2048 }), 'URL as the sender calls it; that of the source by default.'),
-  headers: optional(Type.Record(Type.String(), Type.String(), { maxProperties: 128 }), 'Headers of the request.'),
-  body: optional(Type.String(), 'Body of the request as text.'),
-  bodyBase64: optional(Type.String(), 'Body of the request as base64, in place of `body`.'),
-})
+export const SourceTestIn = Type.Object(
+  {
+    method: optional(Type.Enum(['POST', 'GET']), 'Method of the request; `POST` by default.'),
+    url: optional(Type.String({ maxLength: 2048 }), 'URL as the sender calls it; that of the source by default.'),
+    headers: optional(Type.Record(Type.String(), Type.String(), { maxProperties: 128 }), 'Headers of the request.'),
+    body: optional(Type.String(), 'Body of the request as text.'),
+    bodyBase64: optional(Type.String(), 'Body of the request as base64, in place of `body`.'),
+  },
+  closed,
+)
 
 export const SourceTestOut = Type.Object({
   result: Type.Enum(['event', 'answer', 'refused', 'unavailable'], {
@@ -220,6 +227,19 @@ export function sourceProblems(
   metadata: Source['metadata'] | undefined,
 ): FieldError[] {
   return [...settingsProblems(provider, settings, secrets), ...metadataProblems(metadata)]
+}
+
+/**
+ * Problems of the URL of public keys, unless it is the stored one. The keys decide who is genuine: on the way of plain HTTP,
+ * or in the own network, another machine may answer with its own.
+ */
+export function keysUrlProblems(
+  { jwksUrl }: Source['settings'],
+  { checkUrl }: Pick<Parts, 'checkUrl'>,
+  before?: Source,
+): FieldError[] {
+  if (typeof jwksUrl !== 'string' || jwksUrl === before?.settings.jwksUrl) return []
+  return checkUrl(jwksUrl).map((message) => ({ at: ['body', 'settings', 'jwksUrl'], message, type: 'setting' }))
 }
 
 /** The URL of this server for senders. */

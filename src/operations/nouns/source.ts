@@ -7,7 +7,7 @@ import type { ChangedFields } from '../../store/sources.ts'
 import { olderSecretsLimit, rotated } from '../../wire/secret.ts'
 import { admin, read } from '../access.ts'
 import { arrivalBytesLimit } from '../arrivals.ts'
-import { integer, listOf, maybe, nullable, text } from '../fields.ts'
+import { closed, integer, listOf, maybe, nullable, text } from '../fields.ts'
 import { found } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Context, Parts } from '../parts.ts'
@@ -18,6 +18,7 @@ import {
   baseOf,
   graceLimitSeconds,
   graceSeconds,
+  keysUrlProblems,
   listAll,
   pageOfSources,
   SourceCreatedOut,
@@ -40,14 +41,17 @@ const grace = maybe(
   integer(0, graceLimitSeconds),
   'Time during which the old one still counts beside the new one; two days by default.',
 )
-export const SourceSecretRotateIn = Type.Object({
-  secret: maybe(text('New secret; where you choose it, Sluice makes one by default.')),
-  gracePeriodSeconds: grace,
-})
+export const SourceSecretRotateIn = Type.Object(
+  {
+    secret: maybe(text('New secret; where you choose it, Sluice makes one by default.')),
+    gracePeriodSeconds: grace,
+  },
+  closed,
+)
 const SourceSecretOut = Type.Object({
   secret: nullable(text('The secret that Sluice made, shown once; null when you gave it.')),
 })
-const SourceTokenRotateIn = Type.Object({ gracePeriodSeconds: grace })
+const SourceTokenRotateIn = Type.Object({ gracePeriodSeconds: grace }, closed)
 /** Reading a request is no change, and its body is not written to the audit log. */
 const trial = { ...admin, audited: 'none' } as const
 
@@ -103,6 +107,7 @@ export const sources = {
         const [secret, made] = secretOf(provider, body.secret ?? null, parts)
         const secrets = secret === null ? [] : [secret]
         refuseIf(sourceProblems(provider, settings, secrets, body.metadata))
+        refuseIf(keysUrlProblems(settings, parts))
         const input = {
           uid: body.uid ?? null,
           name: body.name ?? providers[provider].title,
@@ -135,6 +140,7 @@ export const sources = {
           refuseDamagedSource(stored, given !== undefined)
           const settings = given === undefined ? stored.settings : changedSettings(stored, given)
           refuseIf(problemsOf(stored, settings, stored.secrets, body.metadata))
+          refuseIf(keysUrlProblems(settings, parts, stored))
           return { ...rest, ...(given !== undefined && { settings }) }
         })
         return showSource(parts, request, found(changed, 'source', source.id))

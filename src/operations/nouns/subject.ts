@@ -18,7 +18,7 @@ import type { Signature } from '../../store/auditing.ts'
 import type { Store } from '../../store/store.ts'
 import { eraseSubjects, read } from '../access.ts'
 import { oneLine } from '../dead-letter-jsonl.ts'
-import { createdAt, described, id, instant, iso, listOf, maybe, nullable, text, whole } from '../fields.ts'
+import { closed, createdAt, described, id, instant, iso, listOf, maybe, nullable, text, whole } from '../fields.ts'
 import { PageQuery, partsOf, streamOf } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
@@ -36,18 +36,24 @@ const subject = Type.String({
     'The value that names the person in payloads, at one of the subjectPointers: exactly as the text is there, or as the number is written.',
 })
 
-const SubjectEraseIn = Type.Object({
-  subject,
-  waiting: maybe(
-    Type.Enum([...waitingPolicies]),
-    'Treatment of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `"[erased]"` in place of every value that the pointers name.',
-  ),
-})
+const SubjectEraseIn = Type.Object(
+  {
+    subject,
+    waiting: maybe(
+      Type.Enum([...waitingPolicies]),
+      'Treatment of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `"[erased]"` in place of every value that the pointers name.',
+    ),
+  },
+  closed,
+)
 
-const SubjectExportIn = Type.Object({
-  subject,
-  after: maybe(Type.String({ maxLength: 64 }), 'Id of the last message of an earlier export, to continue behind it.'),
-})
+const SubjectExportIn = Type.Object(
+  {
+    subject,
+    after: maybe(Type.String({ maxLength: 64 }), 'Id of the last message of an earlier export, to continue behind it.'),
+  },
+  closed,
+)
 
 const counts = {
   messages: whole('Messages whose payload was erased.'),

@@ -218,6 +218,7 @@ create table endpoint (
 );
 CREATE INDEX endpoint_app ON public.endpoint USING btree (app, key);
 CREATE INDEX endpoint_certificate ON public.endpoint USING btree (certificate_expires_at) WHERE (certificate_expires_at IS NOT NULL);
+CREATE INDEX endpoint_folded ON public.endpoint USING btree (uid) WHERE (uid = ANY (ARRAY['.'::text, '..'::text]));
 CREATE UNIQUE INDEX endpoint_pkey ON public.endpoint USING btree (key);
 CREATE UNIQUE INDEX endpoint_uid ON public.endpoint USING btree (app, uid) WHERE ((uid IS NOT NULL) AND (deleted_at IS NULL));
 
@@ -458,6 +459,7 @@ create table schedule (
 );
 CREATE INDEX schedule_app ON public.schedule USING btree (app, key);
 CREATE INDEX schedule_due ON public.schedule USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX schedule_folded ON public.schedule USING btree (uid) WHERE (uid = ANY (ARRAY['.'::text, '..'::text]));
 CREATE UNIQUE INDEX schedule_pkey ON public.schedule USING btree (key);
 CREATE UNIQUE INDEX schedule_uid ON public.schedule USING btree (app, uid) WHERE (uid IS NOT NULL);
 

@@ -7,6 +7,7 @@ import { deadLetters } from './dead-letters.ts'
 import { endpoints } from './endpoints.ts'
 import { erasing } from './erasing.ts'
 import { eventTypes } from './event-types.ts'
+import { foldedNames } from './folded-names.ts'
 import { history } from './history.ts'
 import { intakeReads } from './intake.ts'
 import { lanes } from './lanes.ts'
@@ -40,6 +41,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...removals(port),
     ...retention(port, removeHistory),
     ...eventTypes(port),
+    ...foldedNames(port),
     ...access(port),
     ...webSessions(port),
     ...auditing(port),

@@ -179,6 +179,8 @@ CREATE INDEX endpoint_app on endpoint (app, key);
 
 CREATE INDEX endpoint_certificate on endpoint (certificate_expires_at) where certificate_expires_at is not null;
 
+CREATE INDEX endpoint_folded on endpoint (uid) where uid in ('.', '..');
+
 CREATE UNIQUE INDEX endpoint_uid on endpoint (app, uid) where uid is not null and deleted_at is null;
 
 CREATE TABLE event_id (
@@ -371,6 +373,8 @@ CREATE TABLE schedule (
 CREATE INDEX schedule_app on schedule (app, key);
 
 CREATE INDEX schedule_due on schedule (due_at) where due_at is not null;
+
+CREATE INDEX schedule_folded on schedule (uid) where uid in ('.', '..');
 
 CREATE UNIQUE INDEX schedule_uid on schedule (app, uid) where uid is not null;
 

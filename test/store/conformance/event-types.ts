@@ -136,7 +136,7 @@ export function eventTypes(open: Open): void {
   })
 }
 
-function named(name: string): NewEventType {
+export function named(name: string): NewEventType {
   return {
     name,
     description: '',

@@ -12,6 +12,7 @@ import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
 import { fanOut } from './fan-out.ts'
+import { foldedNames } from './folded-names.ts'
 import type { Open } from './harness.ts'
 import { health } from './health.ts'
 import { history } from './history.ts'
@@ -44,6 +45,7 @@ import { webSessions } from './web-sessions.ts'
 export function conformance(open: Open): void {
   describe('condition', () => condition(open))
   describe('configuration', () => configuration(open))
+  describe('folded names', () => foldedNames(open))
   describe('access', () => access(open))
   describe('web sessions', () => webSessions(open))
   describe('auditing', () => auditing(open))

@@ -169,6 +169,9 @@ const readsWhole = new Set([
 
 // These count, or end at the first row of an index that is already in the wanted order.
 const mayScanWhole = new Set([
+  // They hold no other rows than those that are wanted.
+  'endpoint_folded',
+  'schedule_folded',
   'fan_out_pkey',
   'lane_owner',
   'lane_due',

@@ -107,6 +107,23 @@ test('no statement scans a table or sorts, but those that must', () => {
 
 const pins: [what: string, words: string[], plan: string[]][] = [
   [
+    'names that stand for another path are found without reading the names of others',
+    ['folded-names'],
+    [
+      'COMPOUND QUERY',
+      'LEFT-MOST SUBQUERY',
+      'SEARCH application USING INDEX application_uid (uid=?)',
+      'UNION ALL',
+      'SEARCH endpoint USING INDEX endpoint_folded (uid=?)',
+      'UNION ALL',
+      'SEARCH schedule USING INDEX schedule_folded (uid=?)',
+      'UNION ALL',
+      'SEARCH source USING INDEX source_named (uid=?)',
+      'UNION ALL',
+      'SEARCH event_type USING PRIMARY KEY (name=?)',
+    ],
+  ],
+  [
     'schedules are taken in the order they are due',
     ['from schedule where due_at <= :at'],
     [

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { apiRoot } from '../../../src/domain/api.ts'
+import { apiRoot, isPathStep } from '../../../src/domain/api.ts'
 import type { Operations, Problem, ValidationProblem } from './schema.ts'
 
 /** Requests to the API: typed by method and path, `call('GET /app/{app_id}', { path: { app_id } })`. */
@@ -142,10 +142,16 @@ async function sendNow(
   throw new ApiError(response.status, await response.json().catch(() => ({})))
 }
 
+/** A name as a step of a path. A browser would resolve `.` and `..`, and the request would be about something else. */
+function written(name: string): string {
+  if (isPathStep(name)) return encodeURIComponent(name)
+  throw new ApiError(0, { detail: `${JSON.stringify(name)} cannot be named in a URL; use its id.`, code: 'no_name' })
+}
+
 /** The address of an operation with its parameters filled in. */
 export function urlOf(template: string, path: object = {}, query: object = {}): string {
   const names = path as Readonly<Record<string, string>>
-  const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(names[name] ?? ''))
+  const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => written(names[name] ?? ''))
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
     for (const each of [value].flat())

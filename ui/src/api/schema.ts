@@ -12,7 +12,7 @@ export type AnyDeadReplayIn = { eventTypes?: string[] | null; reason?: "exhauste
 
 export type ApiKeyCreatedOut = { id: string; name: string; scopes: string[]; appId: string | null; createdAt: string; expiresAt: string | null; lastUsedAt: string | null; revokedAt: string | null; token: string }
 
-export type ApiKeyIn = { name: string; scopes: ("admin" | "publish" | "read")[]; app?: string | null; expiresInSeconds?: number | null }
+export type ApiKeyIn = { name: string; scopes: ("admin" | "publish" | "read")[]; app?: string | null; appId?: string | null; expiresInSeconds?: number | null }
 
 export type ApiKeyOut = { id: string; name: string; scopes: string[]; appId: string | null; createdAt: string; expiresAt: string | null; lastUsedAt: string | null; revokedAt: string | null }
 

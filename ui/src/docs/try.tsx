@@ -95,6 +95,8 @@ export function TryForm({ operation, values, onChange }: TryProps) {
                 name={name}
                 required={required}
                 title={description}
+                // The browser would resolve these two, and send another request.
+                {...(part === 'path' && { pattern: '(?!\\.{1,2}$).+' })}
                 autocomplete="off"
                 spellcheck={false}
                 value={values[part][name] ?? ''}
