@@ -3,7 +3,7 @@ const versionAndFirstDigit = Buffer.from('HTTP/1.1 1')
 const lastDigitAt = 'HTTP/1.1 10'.length
 const [zero, two, lineFeed, carriageReturn] = [0x30, 0x32, 0x0a, 0x0d] as const
 
-/** The parts of an answer that are told apart: `start` is between two heads, `rest` is the remainder of an interim head. */
+/** The part of an answer that the next byte belongs to: `start` is between two heads, `rest` the remainder of an interim head. */
 type Part = 'start' | 'line' | 'rest' | 'final'
 
 /**

@@ -49,7 +49,7 @@ export interface PendingRow {
   readonly dueAt: EpochMs
   /** Attempts that count against the policy. */
   readonly attempts: number
-  /** Attempts made before a replay, which do not. */
+  /** Attempts that do not: those before a replay, and those that Sluice gave up. */
   readonly priorAttempts: number
   /** How long ago the delivery was first due, when read. */
   readonly ageMs: number

@@ -1,5 +1,6 @@
 import { replay } from '../../domain/delivery.ts'
 import { managementApplication } from '../../domain/endpoint.ts'
+import { counts } from '../../domain/outcome.ts'
 import { type Settlement, untried } from '../delivering.ts'
 import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { isAmong, withClock } from './database.ts'
@@ -49,15 +50,16 @@ const settleBatch = postgresStatement('settle')`
       select from application where key = ${managementApplication} and version = $22
     ), settled as materialized (
       select s.*, clock.now, substring($18::bytea from s.start for s.length) as response,
-             p.place, p.since, p.attempts + case when s.id is null then 0 else 1 end as attempts, p.prior_attempts,
+             p.place, p.since, p.attempts + case when s.counts then 1 else 0 end as attempts,
+             p.prior_attempts + case when s.id is not null and not s.counts then 1 else 0 end as prior_attempts,
              p.order_key, p.expires_at, p.variant
         from (select from fence where $22::bigint is null or exists (select from known)) as gate, clock, unnest(
                $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
                $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
-               $16::integer[], $17::integer[], $19::boolean[], $20::text[], $21::text[]
+               $16::integer[], $17::integer[], $19::boolean[], $20::text[], $21::text[], $23::boolean[]
              ) as s (endpoint, class, due_at, message, app, n, id,
                      started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length, stays,
-                     response_headers, timings)
+                     response_headers, timings, counts)
         left join lateral (
                select ctid as place, since, attempts, prior_attempts, order_key, expires_at, variant
                  from pending where ${whereSettled}
@@ -160,6 +162,7 @@ export function settlingAny(
     texts(settlements.map((s) => s.attempt?.responseHeaders ?? null)),
     texts(settlements.map((s) => s.attempt?.timings ?? null)),
     version,
+    booleans(settlements.map(isCounted)),
   ]
   return [settleBatch, values]
 }
@@ -196,6 +199,11 @@ export function settlingDelivered(
 /** Whether the error says that not all deliveries of the batch were queued, or that an attempt was recorded before. */
 export function wasOvertaken(error: unknown): boolean {
   return stateOf(error) === '22012' || violatedKey(error) !== undefined
+}
+
+/** Whether it is an attempt that counts. */
+export function isCounted({ attempt }: Settlement): boolean {
+  return attempt !== null && counts(attempt.code)
 }
 
 /** Whether its row stays where it is. */
