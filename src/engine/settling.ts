@@ -25,9 +25,10 @@ export class Settling {
   attempted(delivery: Delivery, outcome: Outcome, verdict: Verdict, effect: LaneEffect, now: SteadyMs): string {
     const { clock, randomText } = this.#parts
     const id = encodeId('atmpt', firstKeyAt(clock.now()), randomText)
+    const { startedAt } = delivery
     const attempt = {
       id,
-      startedAgoMs: Math.round(now - delivery.startedAt),
+      startedAgoMs: () => Math.round(clock.steady() - startedAt),
       durationMs: Math.round(outcome.durationMs),
       status: outcome.status,
       code: outcome.code,

@@ -99,7 +99,8 @@ export interface Settlement {
 /** How an attempt went, as it is recorded. */
 export interface TriedAttempt {
   readonly id: string
-  readonly startedAgoMs: number
+  /** How long ago it began, at the moment of the call: in trouble, minutes pass before it can be recorded. */
+  startedAgoMs(): number
   readonly durationMs: number
   readonly status: number
   readonly code: OutcomeCode

@@ -134,20 +134,19 @@ export interface SettleAnswer {
   readonly found?: boolean
 }
 
+/** A statement and its parameters, made when there is a connection: the age of an attempt grows while it waits for one. */
+type Settling = readonly [PostgresStatement, () => unknown[]]
+
 /** The statement that settles any batch, and its parameters. */
-export function settlingAny(
-  worker: number,
-  settlements: readonly Settlement[],
-  version: number | null,
-): readonly [PostgresStatement, unknown[]] {
+export function settlingAny(worker: number, settlements: readonly Settlement[], version: number | null): Settling {
   const responses = packed(settlements.map((s) => s.attempt?.response ?? null))
-  const values = [
+  const values = () => [
     worker,
     ...valuesOfRows(settlements),
     integers(settlements.map((s) => s.app)),
     integers(settlements.map(numberOf)),
     texts(settlements.map((s) => s.attempt?.id ?? null)),
-    integers(settlements.map((s) => s.attempt?.startedAgoMs ?? 0)),
+    integers(settlements.map((s) => s.attempt?.startedAgoMs() ?? 0)),
     integers(settlements.map((s) => s.attempt?.durationMs ?? 0)),
     integers(settlements.map(({ attempt }) => (attempt ?? untried).status)),
     texts(settlements.map(({ attempt }) => (attempt ?? untried).code)),
@@ -168,21 +167,18 @@ export function settlingAny(
 }
 
 /** The statement for a batch in which all were delivered, and its parameters; undefined for any other batch. */
-export function settlingDelivered(
-  worker: number,
-  settlements: readonly Settlement[],
-): readonly [PostgresStatement, unknown[]] | undefined {
+export function settlingDelivered(worker: number, settlements: readonly Settlement[]): Settling | undefined {
   const attempts = settlements.flatMap(({ attempt, verdict }) => {
     return attempt !== null && verdict.state === 'delivered' ? [attempt] : []
   })
   if (attempts.length < settlements.length) return undefined
   const responses = packed(attempts.map(({ response }) => response))
-  const values = [
+  const values = () => [
     worker,
     ...valuesOfRows(settlements),
     integers(settlements.map(numberOf)),
     texts(attempts.map(({ id }) => id)),
-    integers(attempts.map(({ startedAgoMs }) => startedAgoMs)),
+    integers(attempts.map((attempt) => attempt.startedAgoMs())),
     integers(attempts.map(({ durationMs }) => durationMs)),
     integers(attempts.map(({ status }) => status)),
     texts(attempts.map(({ code }) => code)),

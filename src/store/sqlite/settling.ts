@@ -115,7 +115,7 @@ function recorder(connection: Connection): Recorder {
       endpoint,
       row.priorAttempts + row.attempts + 1,
       attempt.id,
-      now - Math.round(attempt.startedAgoMs),
+      now - Math.round(attempt.startedAgoMs()),
       Math.round(attempt.durationMs),
       status,
       code,
