@@ -324,6 +324,6 @@ function contextOf(
     version,
     settings: () => showSettings(config, origins),
     onBug: (error) => log.error({ err: error }, 'a request failed because of a bug in Sluice'),
-    onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),
+    onHangUp: (request) => log.debug(request, 'a client hung up'),
   }
 }
