@@ -208,7 +208,7 @@ export const settings = {
   maxLive: setting(
     count(1, 100_000),
     500,
-    'live streams (open pages) of all callers, half of them for keys of all applications; above, further ones are refused (429)',
+    'live streams (open pages) of all callers, half of them for keys of all applications, a tenth for admin keys; above, further ones are refused (429)',
     'api',
   ),
   maxLivePerKey: setting(
