@@ -149,7 +149,7 @@ export const settings = {
   failuresPerMinute: setting(
     count(0, 1_000_000),
     60,
-    'failed attempts a minute at one endpoint; a success gives two back; 0 = unlimited',
+    'failed attempts in any minute at one endpoint, half of them at once; a success gives two back; 0 = unlimited',
   ),
   circuitFailures: setting(
     count(0, 1_000_000),
