@@ -259,8 +259,8 @@ export class Engine {
       if (accepted) this.#bodies.expect(message)
       acceptedAny ||= accepted
     }
-    // Deferred, so that the publisher is answered first.
-    if (acceptedAny) queueMicrotask(() => this.#loop.startSome())
+    // The publisher is answered first, and no turn is waited for: under load that made deliveries four times as late.
+    if (acceptedAny) this.#parts.clock.afterPromises(() => this.#loop.startSome())
     return [...unread]
   }
 
