@@ -57,6 +57,10 @@ export class VirtualClock implements Clock {
     this.#soon.push(fn)
   }
 
+  afterPromises(fn: () => void): void {
+    queueMicrotask(fn)
+  }
+
   /** The world's clock jumps; the steady one does not notice. */
   jump(ms: number): void {
     this.#wallOffset += ms

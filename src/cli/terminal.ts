@@ -25,6 +25,8 @@ export const exitCode = {
   conflict: 6,
   /** The server cannot be reached or is overloaded: a later attempt may succeed. */
   unavailable: 7,
+  /** The time was up while work was left: the next run goes on with it. */
+  unfinished: 8,
 } as const
 
 /** A command failed for a reason that its caller can act on. Only the message is printed. */

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
+import type { Run } from '../domain/lane.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import { Engine, type WorkerFigures } from '../engine/engine.ts'
 import type { AttemptWatch } from '../engine/pump.ts'
@@ -40,6 +41,8 @@ export interface Delivering {
   stop(limitMs: number): Promise<void>
   /** Whether nothing can be sent within this time, as far as is known. */
   isIdle(withinMs: number): boolean
+  /** Whether something could be sent within this time, but for the end of the run. */
+  lacksTime(withinMs: number): boolean
   /** Figures of the worker in this process. */
   figures(): WorkerFigures & { readonly leads: boolean }
 }
@@ -57,6 +60,8 @@ interface DeliveringParts {
   readonly description: string
   readonly facts: Facts
   readonly alerts: AlertSettings
+  /** For a process that ends by itself. */
+  readonly run?: Run | undefined
 }
 
 /** The policy of endpoints that set none. */
@@ -180,6 +185,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
       inFlightPerApp: config.inFlightPerApp,
       failuresPerMinute: config.failuresPerMinute,
       leastRetryWaitMs: config.minRetryWait,
+      run: parts.run,
     },
     leaseMs: config.lease,
     regions: config.region,
@@ -209,6 +215,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     },
     figures: () => ({ ...engine.figures, leads: leader.leads }),
     isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
+    lacksTime: (withinMs) => engine.lacksTime(withinMs),
   }
 }
 

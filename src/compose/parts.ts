@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import { defaultRules } from '../domain/alert-rules.ts'
+import type { Run } from '../domain/lane.ts'
 import { RecentRate } from '../domain/rate.ts'
 import type { HttpContext } from '../http/app.ts'
 import { Admission, Depths } from '../intake/admission.ts'
@@ -72,8 +73,8 @@ export interface Parts {
   openApi(): Promise<Api>
   /** Offers metrics at an address of their own, without a key. */
   listenForMetrics(address: Address): Promise<MetricsServer>
-  /** Delivers from the store until stopped. `description` names the process to operators. */
-  startDelivering(description: string): Promise<Delivering>
+  /** Delivers from the store until stopped. `description` names the process to operators; `run` is of one that ends by itself. */
+  startDelivering(description: string, run?: Run): Promise<Delivering>
 }
 
 /** The settings that a program opens its parts by. */
@@ -159,9 +160,9 @@ async function compose(opening: Opening, closers: AsyncDisposableStack): Promise
       return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },
     listenForMetrics: (address) => metrics.listen(address),
-    async startDelivering(description) {
+    async startDelivering(description, run) {
       const parts = { config, store, log, troubles, publisher, scanner, tracing, facts, alerts }
-      delivering = await startDelivering({ ...parts, description })
+      delivering = await startDelivering({ ...parts, description, run })
       return delivering
     },
   }
@@ -323,6 +324,6 @@ function contextOf(
     version,
     settings: () => showSettings(config, origins),
     onBug: (error) => log.error({ err: error }, 'a request failed because of a bug in Sluice'),
-    onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),
+    onHangUp: (request) => log.debug(request, 'a client hung up'),
   }
 }

@@ -18,6 +18,8 @@ export interface Clock {
   after(ms: number, fn: () => void): () => void
   /** Calls `fn` once after the work of this turn, so that all that arrives in one turn is handled as one batch. */
   soon(fn: () => void): void
+  /** Calls `fn` once in this turn, after all that follows from promises that are settled by then. */
+  afterPromises(fn: () => void): void
 }
 
 /** A number in [0, 1). */

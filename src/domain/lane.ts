@@ -35,6 +35,8 @@ export class Lane<T> {
   /** A closed lane starts nothing. Its owner decides that. */
   closed = false
   inFlight = 0
+  #timeoutMs: number
+  readonly #run: Run | undefined
   place: 'out' | 'ready' | 'asleep' | 'crowded' = 'out'
   wakeAt: SteadyMs = 0
   /** How its endpoint used slots and failed, also before this lane was here. */
@@ -55,11 +57,14 @@ export class Lane<T> {
     now: SteadyMs,
     ordering: Ordering | undefined,
     record: EndpointRecord,
+    run?: Run,
   ) {
     this.endpoint = endpoint
     this.app = app
     this.order = ordering && new OrderedQueue(ordering)
     this.concurrency = limits.concurrency
+    this.#timeoutMs = limits.timeoutMs ?? 0
+    this.#run = run
     this.bucket = limits.rate && startingBucket(limits.rate, start, now)
     this.holdUntil = now + start.holdMs
     this.use = record.use
@@ -70,6 +75,7 @@ export class Lane<T> {
   /** Takes on new limits. A new bucket starts empty, because earlier requests were not counted. */
   reshape(limits: LaneLimits, now: SteadyMs): void {
     this.concurrency = limits.concurrency
+    this.#timeoutMs = limits.timeoutMs ?? 0
     if (!limits.rate) this.bucket = undefined
     else if (this.bucket) this.bucket.reshape(limits.rate, now)
     else this.bucket = new Bucket(limits.rate, now, emptyBucketDebt)
@@ -94,10 +100,36 @@ export class Lane<T> {
     return this.pace ? Math.max(at, this.pace.readyAt(now)) : at
   }
 
-  /** When the next request may go: as `readyAt`, and `Infinity` when ordering blocks all waiting deliveries. */
+  /**
+   * When the next request may go: as `readyAt`, and `Infinity` when ordering blocks all waiting deliveries, or when the run
+   * of the process ends too soon after.
+   */
   startableAt(now: SteadyMs): SteadyMs {
+    const at = this.#unlessEnding(now)
+    return this.#isTooLate(at) ? Number.POSITIVE_INFINITY : at
+  }
+
+  /** Whether a delivery could start before the instant, but for the end of the run. */
+  lacksTime(until: SteadyMs, now: SteadyMs): boolean {
+    if (this.closed || this.queued === 0) return false
+    const at = this.#unlessEnding(now)
+    return at <= until && this.#isTooLate(at)
+  }
+
+  #unlessEnding(now: SteadyMs): SteadyMs {
     const readyAt = this.readyAt(now)
     return this.order ? Math.max(readyAt, this.order.nextAt(now)) : readyAt
+  }
+
+  /**
+   * Whether the rest of the run is too short for an attempt that starts then: shorter than its timeout and than what an
+   * endpoint gets whose time is unknown. An endpoint that has answered quickly in this run needs little time.
+   */
+  #isTooLate(at: SteadyMs): boolean {
+    if (this.#run === undefined) return false
+    const { endsAt, mostNeededMs } = this.#run
+    const isQuick = this.use.userAt(at) === 'quick'
+    return at + Math.min(this.#timeoutMs, mostNeededMs, isQuick ? quickNeededMs : mostNeededMs) > endsAt
   }
 
   /** Until when nothing can be sent, even if deliveries are added: as `readyAt`, or longer because of ordering. */
@@ -121,12 +153,25 @@ export class Lane<T> {
   }
 }
 
+/** The time that an attempt gets at least, at an endpoint whose attempts end within a second. */
+const quickNeededMs = 2000
+
+/** The run of a process that ends by itself. */
+export interface Run {
+  /** When no attempt is under way any more. */
+  readonly endsAt: SteadyMs
+  /** An attempt starts only with this much time before the end, unless its timeout is shorter or its endpoint quick. */
+  readonly mostNeededMs: number
+}
+
 /** An ordered lane. */
 export type OrderedLane<T> = Lane<T> & { readonly order: OrderedQueue<T> }
 
 export interface LaneLimits {
   readonly rate: RateLimit | undefined
   readonly concurrency: number
+  /** The time limit of an attempt; 0 when it is missing. */
+  readonly timeoutMs?: number
 }
 
 /** The state that a lane's last owner left. */

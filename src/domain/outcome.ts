@@ -39,7 +39,7 @@ export const outcomeCodes = [
   'timeout', //            connected, but no complete status line and headers before the deadline
   'reset', //              the connection ended before an answer
   'invalid_http',
-  'aborted', //            given up by Sluice: shutdown, or ownership was lost
+  'aborted', //            given up by Sluice: recorded at a shutdown, and not when ownership was lost
   'internal', //           a fault of our own; a bug, recorded and retried
   'untried', //            no attempt's: a dead letter that ended without one
 ] as const
@@ -51,6 +51,11 @@ export type OutcomeCode = (typeof outcomeCodes)[number]
  * receiver, such as a token endpoint that gives no token.
  */
 export type HealthSignal = 'well' | 'unwell' | 'crowded' | 'nothing'
+
+/** Whether an attempt counts, against its delivery and its receiver. An attempt that Sluice gave up does not. */
+export function counts(code: OutcomeCode): boolean {
+  return code !== 'aborted'
+}
 
 /** Outcomes that say nothing about the receiver: it was not asked. */
 const noFault: ReadonlySet<OutcomeCode> = new Set(['aborted', 'internal', 'untried', 'token_failed'])

@@ -86,18 +86,21 @@ export class Bucket {
 /** A success gives back this many failures, so that a receiver that is well again is soon at its full rate. */
 const restoredBySuccess = 2
 
+/** A minute, and the time in which a used-up budget is full again. */
+const budgetMs = 60_000
+
 /**
- * How often an endpoint may fail: `perMinute` in a minute saved up, and then one each minute's share. A success gives
- * failures back, so that a busy endpoint with a few errors is never slowed down. It limits retries and replays under every
- * retry policy, circuit and rate: no tenant can make Sluice flood a stranger's server.
+ * How often an endpoint may fail: at most `perMinute` in any minute. Half of them may come at once and the other half evenly
+ * over a minute: a bucket that held all and filled up meanwhile let twice as many through. A success gives failures back,
+ * so that a busy endpoint with a few errors is not slowed down. It limits retries and replays under every retry policy,
+ * circuit and rate: no tenant can make Sluice flood a stranger's server.
  */
 export class FailureBudget {
   readonly #intervalMs: number
-  readonly #depthMs = 60_000
   #fullAt: SteadyMs = Number.NEGATIVE_INFINITY
 
   constructor(perMinute: number) {
-    this.#intervalMs = 60_000 / perMinute
+    this.#intervalMs = (2 * budgetMs) / perMinute
   }
 
   failed(now: SteadyMs): void {
@@ -109,13 +112,14 @@ export class FailureBudget {
   }
 
   /**
-   * When the next attempt may begin beside those under way: `now` or later. Once half is used up, each of those counts as a
-   * failure, so that they do not fail together beyond the limit.
+   * When the next attempt may begin beside those under way: `now` or later. After a failure, each of those counts as one, so
+   * that they do not fail together beyond the limit. With none to make up for, any number may be under way: where that is
+   * more than half the limit and all of them fail at once, they are that many.
    */
   readyAt(now: SteadyMs, inFlight: number): SteadyMs {
     const usedMs = this.#fullAt - now
-    if (usedMs < this.#depthMs / 2) return now
-    return Math.max(now, now + usedMs + (inFlight + 1) * this.#intervalMs - this.#depthMs)
+    if (usedMs <= 0) return now
+    return Math.max(now, now + usedMs + (inFlight + 1) * this.#intervalMs - budgetMs)
   }
 }
 

@@ -9,6 +9,7 @@ import {
   mayStartAt,
   newAppLanes,
   type OrderedLane,
+  type Run,
 } from './lane.ts'
 import { type Entry, Heap, type Ordering, type Place, Queue } from './queue.ts'
 import { Bucket, emptyBucketDebt, FailureBudget, type RateLimit } from './rate.ts'
@@ -62,7 +63,7 @@ export class Scheduler<T> {
       this.#apps.set(appKey, app)
     }
     app.lanes++
-    return new Lane(endpoint, app, limits, start, now, ordering, this.#recordOf(endpoint))
+    return new Lane(endpoint, app, limits, start, now, ordering, this.#recordOf(endpoint), this.#limits.run)
   }
 
   /** Forgets a lane; answers its queued deliveries. Attempts still under way finish as usual. */
@@ -374,6 +375,8 @@ export interface SchedulerLimits {
   readonly inFlightPerApp: number
   /** Attempts at one endpoint that may fail in a minute; 0 for any number. */
   readonly failuresPerMinute?: number
+  /** In a process that ends by itself. */
+  readonly run?: Run | undefined
 }
 
 /** An attempt that ended: how long it occupied its slot, and whether it counts for or against the receiver. */

@@ -276,6 +276,11 @@ export class OwnedLane {
     return this.lane.queued === 0 && this.#nextTimedAt > at && this.rows.isComplete
   }
 
+  /** Whether the lane has something to send before the instant, and the run of the process ends too soon after. */
+  lacksTime(until: SteadyMs, now: SteadyMs): boolean {
+    return this.lane.lacksTime(until, now)
+  }
+
   /** The state from which the next owner goes on. */
   toRest(now: SteadyMs): LaneRest {
     return {
@@ -290,7 +295,7 @@ export class OwnedLane {
 
 /** The limits that an endpoint's settings give its lane. */
 export function limitsOf(endpoint: Endpoint): LaneLimits {
-  return { rate: rateLimit(endpoint), concurrency: concurrencyOf(endpoint) }
+  return { rate: rateLimit(endpoint), concurrency: concurrencyOf(endpoint), timeoutMs: endpoint.timeoutMs ?? 0 }
 }
 
 /** The ordering of an endpoint's lane; undefined for an unordered one. */

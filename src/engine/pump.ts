@@ -2,7 +2,7 @@ import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, replay } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { type DeadReason, judge, laneEffect, overdue, type Verdict } from '../domain/judge.ts'
-import type { Outcome } from '../domain/outcome.ts'
+import { counts, type Outcome } from '../domain/outcome.ts'
 import { drawsOf, oneAttempt } from '../domain/retry.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
@@ -37,6 +37,8 @@ export class Pump {
   readonly #inFlight = new Set<Delivery>()
   /** Whether this worker is still sure of its lease. The sender asks once more, right before the request leaves. */
   readonly #maySend: () => boolean
+  /** The worker stops while it holds its lease: the attempts that it gives up are recorded. */
+  #isStopping = false
 
   constructor(parts: PumpParts) {
     this.#parts = parts
@@ -127,7 +129,8 @@ export class Pump {
   #end(delivery: Delivery, given: Outcome): void {
     const { clock, random, scheduler, settling, loop } = this.#parts
     const { owned } = delivery
-    const outcome = delivery.wordless ? withoutWords(given, delivery.wordless) : given
+    const known = given.code === 'aborted' && this.#isStopping ? { ...given, error: cutOff } : given
+    const outcome = delivery.wordless ? withoutWords(known, delivery.wordless) : known
     const now = clock.steady()
     this.#inFlight.delete(delivery)
     delivery.restoreToken()
@@ -136,7 +139,7 @@ export class Pump {
     else this.#freeSlot(delivery, now, ended)
 
     const { watched } = delivery
-    if (outcome.code === 'aborted') {
+    if (outcome.code === 'aborted' && !(this.#isStopping && delivery.startedAt > 0)) {
       watched?.end({ id: null, outcome, verdict: null })
       return this.#handBack(delivery, now)
     }
@@ -154,15 +157,15 @@ export class Pump {
   #verdictOn(delivery: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
     if (outcome === vanished) return { state: 'dead', reason: 'exhausted' }
     const { owned, row, bornAt, expiresAt } = delivery
-    const { leastRetryWaitMs } = this.#parts
+    const { leastRetryWaitMs = 0 } = this.#parts
+    if (!counts(outcome.code)) return inTurn(delivery, { state: 'waiting', waitMs: leastRetryWaitMs })
     const [ageMs, expiresInMs] = [now - bornAt, expiresAt - now]
     const draw = drawsOf(row.message, owned.endpoint.key)
     const policy = row.class === replay && !owned.endpoint.flow.retryReplays ? oneAttempt : owned.policy
-    const verdict = judge(row.attempts + 1, ageMs, outcome, policy, draw, expiresInMs, leastRetryWaitMs)
-    return delivery.ordered?.verdictInPlace(verdict) ?? verdict
+    return inTurn(delivery, judge(row.attempts + 1, ageMs, outcome, policy, draw, expiresInMs, leastRetryWaitMs))
   }
 
-  /** The worker gave the attempt up and does not know its result, so nothing is recorded and the row stays as it is. */
+  /** The worker may have lost the lane, or the request was never made: nothing is recorded, and the row stays as it is. */
   #handBack(delivery: Delivery, now: SteadyMs): void {
     delivery.owned.handBack(delivery, now)
     if (delivery.ordered) this.#parts.scheduler.reconsider(delivery.owned.lane, now)
@@ -212,6 +215,20 @@ export class Pump {
   abortAll(): void {
     for (const delivery of this.#inFlight) delivery.abort()
   }
+
+  /**
+   * Gives up every attempt under way because the worker stops. Each is recorded, and does not count: its delivery waits
+   * as for a retry, so that others of its lane go before it, and keeps all its attempts.
+   */
+  stop(): void {
+    this.#isStopping = true
+    this.abortAll()
+  }
+}
+
+/** A verdict as it holds for a delivery, which may keep its place in an ordered lane. */
+function inTurn({ ordered }: Delivery, verdict: Verdict): Verdict {
+  return ordered?.verdictInPlace(verdict) ?? verdict
 }
 
 /** An outcome without anything that the receiver wrote. */
@@ -235,6 +252,7 @@ function endedAs({ startedAt }: Delivery, outcome: Outcome, now: SteadyMs): Ende
 }
 
 const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const
+const cutOff = 'Sluice stopped before an answer came. The attempt does not count, and the delivery is sent again.'
 const aborted: Outcome = { ...nothing, code: 'aborted', error: 'the worker was no longer sure of its lease' }
 const vanished: Outcome = { ...nothing, code: 'internal', error: 'the message no longer exists' }
 
@@ -285,9 +303,9 @@ export interface StartedAttempt {
 
 /** An attempt at its end. */
 export interface EndedAttempt {
-  /** Null for an attempt that the worker gave up: it is not recorded. */
+  /** Null for an attempt that is not recorded, because the worker gave it up without a lease. */
   readonly id: string | null
   readonly outcome: Outcome
-  /** Null for an attempt that the worker gave up: the delivery starts over. */
+  /** Null likewise: the delivery starts over. */
   readonly verdict: Verdict | null
 }

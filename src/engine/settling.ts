@@ -4,7 +4,7 @@ import type { HealthChange } from '../domain/health.ts'
 import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
 import type { LaneEffect, Verdict } from '../domain/judge.ts'
 import { attemptNotice, type Notice } from '../domain/notice.ts'
-import { type Outcome, writeTimings } from '../domain/outcome.ts'
+import { counts, type Outcome, writeTimings } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
 import type { Delivery, OrderedState } from './delivery.ts'
@@ -25,9 +25,10 @@ export class Settling {
   attempted(delivery: Delivery, outcome: Outcome, verdict: Verdict, effect: LaneEffect, now: SteadyMs): string {
     const { clock, randomText } = this.#parts
     const id = encodeId('atmpt', firstKeyAt(clock.now()), randomText)
+    const { startedAt } = delivery
     const attempt = {
       id,
-      startedAgoMs: Math.round(now - delivery.startedAt),
+      startedAgoMs: () => Math.round(clock.steady() - startedAt),
       durationMs: Math.round(outcome.durationMs),
       status: outcome.status,
       code: outcome.code,
@@ -122,7 +123,7 @@ export class Settling {
     id: string,
     now: SteadyMs,
   ): Notice | undefined {
-    const type = attemptNotice(state, row.attempts)
+    const type = counts(outcome.code) ? attemptNotice(state, row.attempts) : undefined
     if (type === undefined || owned.endpoint.app === managementApplication) return undefined
     const timestamp = new Date(this.#parts.clock.now() - Math.round(now - startedAt)).toISOString()
     const lastAttempt = { id, responseStatusCode: outcome.status, timestamp }

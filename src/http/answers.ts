@@ -66,7 +66,7 @@ export function answerError(
   const hungUp = isHangUp(error, request)
   // The client never sees this answer, but it ends the request, and with it the reservation of its Idempotency-Key.
   const known = hungUp ? new AppError('request_timeout', 'The client hung up.') : refusalOf(error)
-  if (hungUp) onHangUp(request)
+  if (hungUp) onHangUp({ method: request.method, route: request.routeOptions?.url ?? null })
   else if (known === undefined) onBug(error)
   const code = known?.code ?? 'internal'
   if (!hungUp && request.routeOptions?.config?.need?.scope === 'publish') onRefusedPublish?.(code)

@@ -28,8 +28,11 @@ export interface HttpContext extends Context, PageOptions {
   readonly trustedProxies: readonly string[]
   /** Missing where no metrics are offered. */
   readonly metrics?: MetricsPage
-  /** Logs a client that hung up before its request was carried out. */
-  readonly onHangUp: (request: { readonly method: string; readonly url: string }) => void
+  /**
+   * Logs a client that hung up before its request was carried out. It gets the route, such as `/in/:token`, and not the path:
+   * in the path of a source stands its secret.
+   */
+  readonly onHangUp: (request: { readonly method: string; readonly route: string | null }) => void
 }
 
 /** How much of the server one client may take; the names are those of the settings, which refusals mention. */

@@ -12,6 +12,7 @@ import {
   writtenForMs,
 } from '../domain/history.ts'
 import type { Verdict } from '../domain/judge.ts'
+import { counts } from '../domain/outcome.ts'
 import { Turns } from '../domain/turns.ts'
 import type { HistoryRow } from '../store/history.ts'
 import type { PendingRow, Publication, RestingEnd, Settlement, Store, TriedAttempt } from '../store/store.ts'
@@ -88,7 +89,7 @@ function triedOf(row: PendingRow, { status, code, durationMs, waitedMs }: TriedA
   const isFirst = waitedMs !== undefined && row.class !== replay && row.attempts + row.priorAttempts === 0
   return {
     status: statusCounter(status),
-    isFailed: code !== 'delivered',
+    isFailed: code !== 'delivered' && counts(code),
     latency: bucketOf(durationMs),
     wait: isFirst ? bucketOf(waitedMs) : undefined,
   }

@@ -79,9 +79,9 @@ export class RecentAttempts implements CommitObserver {
   }
 
   #recent({ endpoint, app, row, verdict }: Settlement, attempt: NonNullable<Settlement['attempt']>): RecentAttempt {
-    const { id, startedAgoMs, durationMs, status, code, error } = attempt
+    const { id, durationMs, status, code, error } = attempt
     const outcome = verdict.state === 'delivered' || verdict.state === 'dead' ? verdict.state : 'retry'
-    const at = this.#clock.now() - startedAgoMs
+    const at = this.#clock.now() - attempt.startedAgoMs()
     const n = row.attempts + row.priorAttempts + 1
     return { id, app, endpoint, message: row.message, n, at, durationMs, status, code, error, outcome }
   }

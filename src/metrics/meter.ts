@@ -1,7 +1,7 @@
 import type { AppErrorCode } from '../domain/app-error.ts'
 import { replay } from '../domain/delivery.ts'
 import { type DeadReason, deadReasons, type Verdict } from '../domain/judge.ts'
-import { type OutcomeCode, outcomeCodes } from '../domain/outcome.ts'
+import { counts, type OutcomeCode, outcomeCodes } from '../domain/outcome.ts'
 import type { Publication, RestingEnd, Settlement } from '../store/store.ts'
 import type { CommitObserver } from './commits.ts'
 import { deliveryEnds, measures, statusClasses } from './measures.ts'
@@ -141,7 +141,7 @@ export class Meter implements CommitObserver {
     this.#attempts[place] = (this.#attempts[place] as number) + 1
     this.attemptDuration.observe(durationMs / 1000)
     if (lateMs !== undefined) this.attemptDelay.observe(lateMs / 1000)
-    if (code !== 'delivered') this.#failed(endpoint, app)
+    if (code !== 'delivered' && counts(code)) this.#failed(endpoint, app)
     if (waitedMs === undefined || row.class === replay) return
     if (row.attempts + row.priorAttempts === 0) this.deliveryWait.observe(waitedMs / 1000)
     if (code === 'delivered') this.deliveryDuration.observe((waitedMs + durationMs) / 1000)

@@ -141,9 +141,12 @@ export class Live {
     const readers = [...this.#readers]
     if (readers.filter((each) => each.caller.id === caller.id).length >= maxLivePerKey) refuse('maxLivePerKey')
     if (readers.length >= maxLive) refuse('maxLive')
-    // Half is for operators, whatever customers do.
+    // Half is for keys of all applications, whatever customers do, and a tenth for admins, whatever other keys do.
     const ofApps = readers.filter((each) => each.caller.app !== null).length
     if (caller.app !== null && ofApps >= maxLive / 2) refuse('maxLive')
+    const ofAdmins = readers.filter((each) => isAdmin(each.caller)).length
+    const keptForAdmins = Math.min(maxLive - 1, Math.ceil(maxLive / 10))
+    if (!isAdmin(caller) && readers.length - ofAdmins >= maxLive - keptForAdmins) refuse('maxLive')
   }
 
   #wake(): void {
@@ -331,6 +334,11 @@ function appOf({ caller }: Pick<Reader, 'caller'>): number | null {
 
 function seesAll({ caller, endpoint }: Pick<Reader, 'caller' | 'endpoint'>): boolean {
   return caller.app === null && endpoint === null
+}
+
+/** Whether the caller is an operator: with an admin key of all applications, or a session of one. */
+function isAdmin({ app, scopes }: Caller): boolean {
+  return app === null && scopes.has('admin')
 }
 
 /** A portal token sees no tasks. */

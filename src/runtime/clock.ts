@@ -12,6 +12,8 @@ export const systemClock: Clock = {
   steady: () => performance.now(),
   after,
   soon: (fn) => void setImmediate(fn),
+  // A tick that is asked for within a microtask comes after the last of them.
+  afterPromises: (fn) => queueMicrotask(() => process.nextTick(fn)),
 }
 
 function after(ms: number, fn: () => void): () => void {

@@ -149,7 +149,7 @@ export const settings = {
   failuresPerMinute: setting(
     count(0, 1_000_000),
     60,
-    'failed attempts a minute at one endpoint; a success gives two back; 0 = unlimited',
+    'failed attempts in any minute at one endpoint, half of them at once; a success gives two back; 0 = unlimited',
   ),
   circuitFailures: setting(
     count(0, 1_000_000),
@@ -208,7 +208,7 @@ export const settings = {
   maxLive: setting(
     count(1, 100_000),
     500,
-    'live streams (open pages) of all callers, half of them for keys of all applications; above, further ones are refused (429)',
+    'live streams (open pages) of all callers, half of them for keys of all applications, a tenth for admin keys; above, further ones are refused (429)',
     'api',
   ),
   maxLivePerKey: setting(

@@ -124,7 +124,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
       throw new Error('the attempt may not leave any more')
     }
     this.#reused = !this.#connection.fresh
-    this.#connection.fresh = false
+    this.#connection.leave()
   }
 
   onRequestSent(): void {

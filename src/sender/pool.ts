@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { Client } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Connect, Connecting, Opening, Origin, Phase } from './connect.ts'
+import { InterimAnswers } from './interim.ts'
 
 const maxIdlePerOrigin = 256
 const maxIdle = 2048
@@ -146,6 +147,7 @@ export class Connection {
   #socket: Socket | undefined
   /** The bytes that the socket had read when its current attempt began. */
   #readBefore = 0
+  readonly #interim = new InterimAnswers()
 
   constructor(
     origin: Origin,
@@ -189,6 +191,12 @@ export class Connection {
     this.#readBefore = this.#socket?.bytesRead ?? 0
   }
 
+  /** The request of the attempt is written next; bytes from then on are its answer. */
+  leave(): void {
+    this.fresh = false
+    this.#interim.expect()
+  }
+
   /**
    * Counts every byte at the socket. undici limits headers and Sluice limits bodies, but neither counts a reason phrase, a
    * chunk extension, a trailer or empty lines before the status: one attempt took in 5.4 GB of them. This listener runs
@@ -201,6 +209,11 @@ export class Connection {
     socket.once('error', (error) => {
       this.socketError = error
     })
+    const push = socket.push
+    socket.push = (chunk, encoding) => {
+      if (chunk !== null) this.#interim.pass(chunk)
+      return push.call(socket, chunk, encoding)
+    }
     socket.on('readable', () => {
       if (socket.bytesRead - this.#readBefore <= this.#limitBytes) return
       if (this.onFlood) this.onFlood()

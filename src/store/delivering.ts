@@ -49,7 +49,7 @@ export interface PendingRow {
   readonly dueAt: EpochMs
   /** Attempts that count against the policy. */
   readonly attempts: number
-  /** Attempts made before a replay, which do not. */
+  /** Attempts that do not: those before a replay, and those that Sluice gave up. */
   readonly priorAttempts: number
   /** How long ago the delivery was first due, when read. */
   readonly ageMs: number
@@ -99,7 +99,8 @@ export interface Settlement {
 /** How an attempt went, as it is recorded. */
 export interface TriedAttempt {
   readonly id: string
-  readonly startedAgoMs: number
+  /** How long ago it began, at the moment of the call: in trouble, minutes pass before it can be recorded. */
+  startedAgoMs(): number
   readonly durationMs: number
   readonly status: number
   readonly code: OutcomeCode

@@ -181,10 +181,7 @@ export class Target {
   }
 
   #report(name: string, figures: Figures): void {
-    const line = { attack: name, store: this.place.dialect, ...figures }
-    this.#t.diagnostic(JSON.stringify(line))
-    const file = process.env.SLUICE_ATTACK_REPORT
-    if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`)
+    reportLine(this.#t, { attack: name, store: this.place.dialect, ...figures })
   }
 
   /** The bystander of this process asks the server that is under attack. */
@@ -202,6 +199,13 @@ export class Target {
     const [reading] = await answer
     return reading as Reading
   }
+}
+
+/** Adds a line to the table of `npm run test:attack`. */
+export function reportLine(t: TestContext, line: Readonly<Record<string, unknown>>): void {
+  t.diagnostic(JSON.stringify(line))
+  const file = process.env.SLUICE_ATTACK_REPORT
+  if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`)
 }
 
 let bystander: Worker | undefined

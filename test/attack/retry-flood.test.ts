@@ -26,7 +26,7 @@ for (const dialect of dialects) {
         const { text } = await target.call('GET', '/app/a/endpoint/e/why')
         return JSON.parse(text).blockers.some(({ reason }: { reason: string }) => reason === 'failing')
       })
-      await eventually('the next one has gone', () => stranger.arrivals.length > perMinute)
+      await eventually('the next one has gone', () => stranger.arrivals.length > perMinute / 2)
       // Sending again by hand and closing the circuit by hand do not get round it.
       await target.call('POST', '/app/a/endpoint/e/circuit/reset')
       await target.call('POST', '/app/a/endpoint/e/recover', {
@@ -37,9 +37,11 @@ for (const dialect of dialects) {
     })
 
     const { arrivals } = stranger
-    const overMs = (arrivals.at(-1) as Arrival).at - (arrivals[0] as Arrival).at
-    const most = perMinute + concurrency + Math.ceil((overMs / 60_000) * perMinute) + 1
-    assert.ok(arrivals.length <= most, `${arrivals.length} requests in ${overMs} ms; ${most} are allowed`)
+    for (const [i, first] of arrivals.entries()) {
+      const inMinute = arrivals.slice(i).filter(({ at }) => at < first.at + 60_000).length
+      // Attempts that begin within a minute end a little later: one more may come in the same minute.
+      assert.ok(inMinute <= perMinute + 1, `${inMinute} requests in a minute; ${perMinute} may fail`)
+    }
     const byMessage = Map.groupBy(arrivals, ({ headers }) => headers['webhook-id'])
     for (const [id, tries] of byMessage) {
       for (const [i, { at }] of tries.entries()) {

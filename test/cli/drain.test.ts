@@ -35,11 +35,17 @@ function runner(place: Place): (args: string) => Run {
 }
 
 /** Runs the program on the store within this process, to its end; throws unless that is a good one. */
-async function drained(place: Place, args: string): Promise<string> {
+async function drained(place: Place, args: string, code = 0): Promise<string> {
   const { ended, out, err } = await runHere(args.split(' '), { directory: tmpdir() }, settings(place))
-  assert.equal(ended, 0, err)
+  assert.equal(ended, code, `${err}${out}`)
   return out
 }
+
+/** The summary of a run that ended with nothing left, and of any other. */
+const summary = (fields: object) => ({
+  ...{ ended: 'idle', delivered: 0, waiting: 0, dead: 0, givenUp: 0, left: 0 },
+  ...fields,
+})
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
   describe(`drain on ${dialect}`, () => {
@@ -48,7 +54,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const receiver = await Receiver.listen(t)
       await waiting(t, place, 6, `${receiver.url}/slow`, { throttleRate: 10, burst: 1 })
       const out = await drained(place, 'drain --for 10m --json')
-      assert.deepEqual(JSON.parse(out), { ended: 'idle', delivered: 6, waiting: 0, dead: 0 })
+      assert.deepEqual(JSON.parse(out), summary({ delivered: 6 }))
       assert.equal(receiver.arrivals.length, 6)
       assert.deepEqual(await place.query('select * from pending'), [])
     })
@@ -66,7 +72,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       // They were due three hours ago, twice over, and no worker ran.
       await place.query(`update schedule set reached_at = reached_at - ${3 * hour}, due_at = 1 returning key`)
       const out = await drained(place, 'drain --for 10m --json')
-      assert.deepEqual(JSON.parse(out), { ended: 'idle', delivered: 2, waiting: 0, dead: 0 })
+      assert.deepEqual(JSON.parse(out), summary({ delivered: 2 }))
       assert.deepEqual(receiver.arrivals.map(({ body }) => body.toString()).sort(), ['{"uid":"one"}', '{"uid":"two"}'])
       await drained(place, 'drain --for 10m --quiet')
       assert.equal(receiver.arrivals.length, 2)
@@ -83,25 +89,32 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(out, 'Drained: 0 delivered, 2 to retry, 1 dead; nothing more is due.\n')
     })
 
-    test('ends within its time although a receiver hangs, and leaves the rest for the next one', async (t) => {
+    test('ends within its time although a receiver hangs, with every attempt recorded and none used up', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
       receiver.behave('/held', () => new Promise(() => {}))
-      await waiting(t, place, 1, `${receiver.url}/held`)
+      const once = { retry: { waits: { kind: 'list', ms: [] } }, circuit: { failures: 1 }, concurrency: 2 }
+      await waiting(t, place, 5, `${receiver.url}/held`, { ...once, timeoutMs: 300_000 })
       const begunAt = performance.now()
-      // A shutdown waits ten minutes for attempts under way; a drain waits no longer than its own time. Of these 16 s, the
-      // first 10 are for the start of the attempt.
-      const out = await drained(place, 'drain --for 16s --json --shutdown-limit 10m')
+      // A shutdown waits ten minutes for attempts under way; a drain waits no longer than its own time. Of these 20 s, the
+      // first third is for the start of the attempts.
+      const out = await drained(place, 'drain --for 20s --json --shutdown-limit 10m', 8)
       assert.ok(performance.now() - begunAt < 5 * 60_000, 'the drain waited like a shutdown')
-      assert.equal(receiver.arrivals.length, 1)
-      assert.deepEqual(JSON.parse(out), { ended: 'time', delivered: 0, waiting: 0, dead: 0 })
+      assert.equal(receiver.arrivals.length, 2)
+      assert.deepEqual(JSON.parse(out), summary({ ended: 'time', waiting: 2, givenUp: 2, left: 3 }))
+      const recorded = 'select code, n, next_at is not null as waits from attempt'
+      const [first, second, ...others] = await place.query(recorded)
+      assert.deepEqual([Object.values(first ?? {}), others.length], [['aborted', 1, first?.waits], 0])
+      assert.deepEqual(second, first)
+      assert.ok(first?.waits)
       assert.deepEqual(
         await place.query('select endpoint from lane where owner is not null'),
         [],
         'lanes are handed back',
       )
+      // Each endpoint allows one attempt, and the circuit opens at the first failure.
       receiver.behave('/held', () => ({ status: 200 }))
-      assert.match(await drained(place, 'drain'), /^Drained: 1 delivered/)
+      assert.match(await drained(place, 'drain'), /^Drained: 5 delivered, 0 to retry, 0 dead; nothing more is due/)
     })
 
     test('does not say that nothing is due when its time ends before the next retry', async (t) => {
@@ -112,7 +125,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         retry: { waits: { kind: 'list', ms: [60_000] }, jitter: 'none' },
       })
       const out = await drained(place, 'drain --for 12s --linger 10m --json')
-      assert.deepEqual(JSON.parse(out), { ended: 'time', delivered: 0, waiting: 1, dead: 0 })
+      assert.deepEqual(JSON.parse(out), summary({ ended: 'time', waiting: 1 }))
     })
 
     test('does the long work that was asked for, and delivers what comes of it', async (t) => {
@@ -126,12 +139,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await sluice.request('POST', '/app/a/dead/replay', { perSecond: 1 })
       await sluice.close()
       receiver.behave('/', () => ({ status: 200 }))
-      assert.deepEqual(JSON.parse(await drained(place, 'drain --json')), {
-        ended: 'idle',
-        delivered: 2,
-        waiting: 0,
-        dead: 0,
-      })
+      assert.deepEqual(JSON.parse(await drained(place, 'drain --json')), summary({ delivered: 2 }))
     })
 
     test('finds what was published in a transaction whose program never said that it committed', async (t) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import { fresh } from '../../src/domain/delivery.ts'
 import type { Lane } from '../../src/domain/lane.ts'
 import { FailureBudget } from '../../src/domain/rate.ts'
@@ -140,28 +141,73 @@ test('an answer of a second and a half now and then does not make an endpoint sl
   assert.ok(slow < 3000, `slow after ${slow} of 10,000`)
 })
 
-test('an endpoint fails at most as often as it may: saved up first, and then evenly', () => {
+test('an endpoint fails at most as often as it may: half at once, and then evenly', () => {
   const budget = new FailureBudget(60)
-  let failed = 0
+  const failed: number[] = []
   let now = 0
   for (; now < 10 * minute; now += 10) {
     if (budget.readyAt(now, 0) > now) continue
     budget.failed(now)
-    failed++
+    failed.push(now)
   }
-  assert.ok(failed <= 60 + 600, `${failed} failures in ten minutes`)
-  assert.ok(failed >= 600)
+  assert.equal(failed.filter((at) => at === 0).length, 1)
+  assert.equal(failed.filter((at) => at < second).length, 30)
+  assert.ok(failed.length >= 300 + 29, `${failed.length} failures in ten minutes`)
   budget.failed(now)
   const readyAt = budget.readyAt(now, 0)
-  assert.ok(readyAt > now && readyAt <= now + 2 * second, `ready after ${readyAt - now} ms`)
+  assert.ok(readyAt > now && readyAt <= now + 4 * second, `ready after ${readyAt - now} ms`)
 })
 
-test('attempts under way count as failures once half is used up, and not before', () => {
+test('whenever attempts end, no minute has more failures than the limit', () => {
+  const attempts = fc.array(fc.record({ waitMs: fc.nat(3000), takesMs: fc.nat(20_000) }), { maxLength: 400 })
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 2, max: 120 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      attempts,
+      (limit, share, all) => {
+        const concurrency = Math.max(1, Math.floor((share * limit) / 2))
+        const budget = new FailureBudget(limit)
+        const failedAt: number[] = []
+        let underWay: number[] = []
+        let now = 0
+        const endUntil = (until: number) => {
+          for (const at of underWay.filter((each) => each <= until).sort((a, b) => a - b)) {
+            budget.failed(at)
+            failedAt.push(at)
+          }
+          underWay = underWay.filter((each) => each > until)
+        }
+        for (const { waitMs, takesMs } of all) {
+          now += waitMs
+          endUntil(now)
+          // It starts as soon as a slot and the budget allow.
+          for (;;) {
+            const at = underWay.length < concurrency ? budget.readyAt(now, underWay.length) : Number.POSITIVE_INFINITY
+            if (at <= now) break
+            now = Math.min(at, ...underWay)
+            endUntil(now)
+          }
+          underWay.push(now + takesMs)
+        }
+        endUntil(Number.POSITIVE_INFINITY)
+        for (const [i, from] of failedAt.entries()) {
+          const inMinute = failedAt.slice(i).filter((at) => at < from + minute).length
+          assert.ok(inMinute <= limit, `${inMinute} of ${limit} in the minute from ${from}`)
+        }
+      },
+    ),
+  )
+})
+
+test('attempts under way count as failures after a failure, and not before', () => {
   const budget = new FailureBudget(60)
   assert.equal(budget.readyAt(0, 1000), 0)
-  for (let i = 0; i < 40; i++) budget.failed(0)
+  for (let i = 0; i < 10; i++) budget.failed(0)
   assert.equal(budget.readyAt(0, 19), 0)
-  assert.equal(budget.readyAt(0, 20), second)
+  assert.equal(budget.readyAt(0, 20), 2 * second)
+  for (let i = 0; i < 5; i++) budget.succeeded()
+  assert.equal(budget.readyAt(0, 1000), 0)
 })
 
 test('a busy endpoint with errors among its successes is never slowed down, and one that recovers is soon fast', () => {

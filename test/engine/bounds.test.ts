@@ -117,6 +117,7 @@ function coarse(clock: VirtualClock, restMs: number): Clock {
     now: () => clock.now(),
     steady: () => clock.steady(),
     soon: (fn) => clock.soon(fn),
+    afterPromises: (fn) => clock.afterPromises(fn),
     after: (ms, fn) => clock.after(ms < 200 ? ms : Math.ceil(ms / restMs) * restMs, fn),
   }
 }

@@ -43,7 +43,7 @@ function settlement(message: number, endpoint: number): Settlement {
     row: { ...plainRow, message, class: 0, dueAt: 0, attempts: 0, priorAttempts: 0, ageMs: 0 },
     attempt: {
       id: `atmpt_${message}`,
-      startedAgoMs: 1,
+      startedAgoMs: () => 1,
       durationMs: 1,
       status: 200,
       code: 'delivered',

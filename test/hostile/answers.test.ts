@@ -77,7 +77,12 @@ const rows: readonly Row[] = [
     code: 'delivered',
   },
   { does: 'gives nine interim answers', behave: says('HTTP/1.1 103 Hints\r\n\r\n'.repeat(9)), code: 'invalid_http' },
-  { does: 'answers an unsolicited 100', behave: says('HTTP/1.1 100 Continue\r\n\r\n'), code: 'invalid_http' },
+  {
+    does: 'says 100 Continue unasked, then 200',
+    behave: says(`HTTP/1.1 100 Continue\r\n\r\n${answer('200 OK')}`),
+    code: 'delivered',
+    status: 200,
+  },
   {
     does: 'answers 101 and switches protocols',
     behave: says('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),

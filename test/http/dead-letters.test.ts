@@ -47,7 +47,7 @@ async function scene(): Promise<Scene> {
           row,
           attempt: {
             id: encodeId('atmpt', row.message, systemRandomText),
-            startedAgoMs: 5,
+            startedAgoMs: () => 5,
             durationMs: 4,
             status: 500,
             code: 'refused' as const,

@@ -278,7 +278,7 @@ describe('stats of an endpoint', () => {
     await store.claim(worker, 10)
     const { key: endpoint } = await stored()
     const [due] = await store.readDue([{ endpoint, class: 0, after: null, limit: 10 }])
-    const attempt = { startedAgoMs: 1, durationMs: 1, error: null, response: null }
+    const attempt = { startedAgoMs: () => 1, durationMs: 1, error: null, response: null }
     const [first, second] = due?.rows ?? []
     assert.ok(first && second)
     await store.settle(

@@ -54,7 +54,7 @@ async function scene(): Promise<Scene> {
         row,
         attempt: {
           id: encodeId('atmpt', row.message + ++attempts, systemRandomText),
-          startedAgoMs: 5,
+          startedAgoMs: () => 5,
           durationMs: 4,
           status: ok ? 200 : 500,
           code: ok ? ('delivered' as const) : ('refused' as const),

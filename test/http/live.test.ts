@@ -212,8 +212,22 @@ describe('the live stream', () => {
       [200, 200],
     )
     assert.match(await (await follow('', await keyOf({}))).response.text(), /maxLive\)/)
-    pages[0]?.stop()
+    pages[1]?.stop()
     await eventually('a place is free', async () => (await follow('', await keyOf({}))).response.status === 200)
+  })
+
+  test('keeps places for admin keys, whatever other keys of all applications take', async (t) => {
+    const { send, follow } = await open(t, 'sqlite', { maxLive: 10, maxLivePerKey: 3 })
+    const statusOf = async (scopes: readonly string[]) => {
+      const made = await send('POST', '/api-key', { name: 'k', scopes })
+      const { token } = (await made.json()) as { token: string }
+      return (await follow('', { authorization: `Bearer ${token}` })).response.status
+    }
+    const statuses: number[] = []
+    for (let i = 0; i < 12; i++) statuses.push(await statusOf(['read']))
+    assert.deepEqual(statuses, [...Array(9).fill(200), ...Array(3).fill(429)])
+    assert.equal((await follow()).response.status, 200)
+    assert.equal(await statusOf(['admin']), 429, 'the last place is taken')
   })
 
   test('polls the store once for all readers, and not at all without one', async () => {

@@ -134,7 +134,7 @@ describe('the fate of a message', () => {
       const id = encodeId('atmpt', message.key + row.attempts * 2 + (uid === 'one' ? 0 : 1), systemRandomText)
       const full = {
         id,
-        startedAgoMs: 5,
+        startedAgoMs: () => 5,
         durationMs: 4,
         status: 200,
         code: 'delivered' as const,

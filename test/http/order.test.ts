@@ -35,7 +35,7 @@ async function blockHead(endpoint: number): Promise<void> {
   const [row] = await rows(endpoint)
   const attempt = {
     id: `atmpt_${worker}`,
-    startedAgoMs: 1,
+    startedAgoMs: () => 1,
     durationMs: 1,
     status: 500,
     code: 'refused' as const,

@@ -66,7 +66,7 @@ export async function failOnce(
     const id = encodeId('atmpt', endpoint.key, systemRandomText)
     const attempt = {
       id,
-      startedAgoMs: 5,
+      startedAgoMs: () => 5,
       durationMs: 4,
       status: 500,
       code: 'refused' as const,

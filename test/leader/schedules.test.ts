@@ -128,7 +128,7 @@ test('a schedule with @after runs that long after the last delivery of its run b
       { ...read, class: 1 },
     ])
     const row = found.flatMap(({ rows }) => rows)[0] ?? assert.fail('nothing is queued')
-    const tried = { startedAgoMs: 0, durationMs: 0, status: 200, error: null, response: null } as const
+    const tried = { startedAgoMs: () => 0, durationMs: 0, status: 200, error: null, response: null } as const
     const code = verdict.state === 'delivered' ? 'delivered' : 'refused'
     const attempt = { id: `atmpt_${clock.now()}_${i}`, ...tried, code } as const
     await store.settle(worker, [{ endpoint: endpoint.key, app, row, attempt, verdict }], noEffects)
@@ -187,7 +187,7 @@ test('where an application asks for it, payloads go once all deliveries have suc
   const settle = async (endpoint: Endpoint, itsClass: 0 | 2, verdict: Settlement['verdict']) => {
     const [due] = await store.readDue([{ endpoint: endpoint.key, after: null, limit: 10, class: itsClass }])
     const row = due?.rows[0] ?? assert.fail('nothing is queued')
-    const tried = { startedAgoMs: 0, durationMs: 0, status: 200, error: null, response: null } as const
+    const tried = { startedAgoMs: () => 0, durationMs: 0, status: 200, error: null, response: null } as const
     const code = verdict.state === 'delivered' ? 'delivered' : 'refused'
     const attempt = { id: `atmpt_${clock.now()}_${endpoint.key}`, ...tried, code } as const
     await store.settle(worker, [{ endpoint: endpoint.key, app, row, attempt, verdict }], noEffects)

@@ -32,6 +32,10 @@ class PlainClock implements Clock {
     this.timersSet--
   }
 
+  afterPromises(fn: () => void): void {
+    queueMicrotask(fn)
+  }
+
   advance(ms: number): void {
     const until = this.#now + ms
     for (;;) {

@@ -26,6 +26,7 @@ export class SimProcess {
       steady: () => world.steady(),
       after: (ms, fn) => world.after(ms, () => run(fn)),
       soon: (fn) => world.soon(() => run(fn)),
+      afterPromises: (fn) => world.afterPromises(() => run(fn)),
     }
   }
 

@@ -13,7 +13,15 @@ import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
 import { postgresPort } from './port.ts'
-import { clientConfig, type PostgresStatement, postgresStatement, type Run, type Sessions } from './sessions.ts'
+import {
+  clientConfig,
+  made,
+  type PostgresStatement,
+  postgresStatement,
+  type Run,
+  type Sessions,
+  type Values,
+} from './sessions.ts'
 import { Signals } from './signals.ts'
 import { explain, stateOf } from './trouble.ts'
 
@@ -139,9 +147,9 @@ export function enlisting(database: Database, url: string): Enlisting {
 
 /** The client's one transaction in place of sessions. A failed statement is undone, so that it can be tried again. */
 function sessionsOver(client: Client, types: unknown): Sessions {
-  const run: Run = async <Row>({ text }: PostgresStatement, values: readonly unknown[] = []) => {
+  const run: Run = async <Row>({ text }: PostgresStatement, values?: Values) => {
     try {
-      return (await client.query({ text, values: [...values], types })).rows as Row[]
+      return (await client.query({ text, values: [...made(values)], types })).rows as Row[]
     } catch (error) {
       await undo(client)
       throw explain(error)

@@ -25,8 +25,16 @@ export const writeNothing = postgresStatement('write-nothing')`
   with refused as (update leader set epoch = epoch where false returning epoch)
   select pg_logical_emit_message(true, 'sluice', 'health') from (select count(*) from refused) as counted`
 
+/** The values of a statement, or a function that makes them once there is a connection. */
+export type Values = readonly unknown[] | (() => readonly unknown[])
+
+/** The values to send now. */
+export function made(values: Values = []): unknown[] {
+  return (typeof values === 'function' ? values() : values) as unknown[]
+}
+
 /** Runs one statement and gives its rows. */
-export type Run = <Row>(statement: PostgresStatement, values?: readonly unknown[]) => Promise<Row[]>
+export type Run = <Row>(statement: PostgresStatement, values?: Values) => Promise<Row[]>
 
 /** Connections of one kind. Whatever fails is explained (trouble.ts) before a caller sees it. */
 export interface Sessions {
@@ -172,12 +180,8 @@ async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
   }
 }
 
-async function query<Row>(
-  client: pg.ClientBase,
-  statement: PostgresStatement,
-  values?: readonly unknown[],
-): Promise<Row[]> {
-  const result = await client.query({ name: statement.name, text: statement.text, values: (values ?? []) as unknown[] })
+async function query<Row>(client: pg.ClientBase, statement: PostgresStatement, values?: Values): Promise<Row[]> {
+  const result = await client.query({ name: statement.name, text: statement.text, values: made(values) })
   return result.rows as Row[]
 }
 

@@ -1,5 +1,6 @@
 import { replay } from '../../domain/delivery.ts'
 import { managementApplication } from '../../domain/endpoint.ts'
+import { counts } from '../../domain/outcome.ts'
 import { type Settlement, untried } from '../delivering.ts'
 import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { isAmong, withClock } from './database.ts'
@@ -49,15 +50,16 @@ const settleBatch = postgresStatement('settle')`
       select from application where key = ${managementApplication} and version = $22
     ), settled as materialized (
       select s.*, clock.now, substring($18::bytea from s.start for s.length) as response,
-             p.place, p.since, p.attempts + case when s.id is null then 0 else 1 end as attempts, p.prior_attempts,
+             p.place, p.since, p.attempts + case when s.counts then 1 else 0 end as attempts,
+             p.prior_attempts + case when s.id is not null and not s.counts then 1 else 0 end as prior_attempts,
              p.order_key, p.expires_at, p.variant
         from (select from fence where $22::bigint is null or exists (select from known)) as gate, clock, unnest(
                $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
                $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
-               $16::integer[], $17::integer[], $19::boolean[], $20::text[], $21::text[]
+               $16::integer[], $17::integer[], $19::boolean[], $20::text[], $21::text[], $23::boolean[]
              ) as s (endpoint, class, due_at, message, app, n, id,
                      started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length, stays,
-                     response_headers, timings)
+                     response_headers, timings, counts)
         left join lateral (
                select ctid as place, since, attempts, prior_attempts, order_key, expires_at, variant
                  from pending where ${whereSettled}
@@ -132,20 +134,19 @@ export interface SettleAnswer {
   readonly found?: boolean
 }
 
+/** A statement and its parameters, made when there is a connection: the age of an attempt grows while it waits for one. */
+type Settling = readonly [PostgresStatement, () => unknown[]]
+
 /** The statement that settles any batch, and its parameters. */
-export function settlingAny(
-  worker: number,
-  settlements: readonly Settlement[],
-  version: number | null,
-): readonly [PostgresStatement, unknown[]] {
+export function settlingAny(worker: number, settlements: readonly Settlement[], version: number | null): Settling {
   const responses = packed(settlements.map((s) => s.attempt?.response ?? null))
-  const values = [
+  const values = () => [
     worker,
     ...valuesOfRows(settlements),
     integers(settlements.map((s) => s.app)),
     integers(settlements.map(numberOf)),
     texts(settlements.map((s) => s.attempt?.id ?? null)),
-    integers(settlements.map((s) => s.attempt?.startedAgoMs ?? 0)),
+    integers(settlements.map((s) => s.attempt?.startedAgoMs() ?? 0)),
     integers(settlements.map((s) => s.attempt?.durationMs ?? 0)),
     integers(settlements.map(({ attempt }) => (attempt ?? untried).status)),
     texts(settlements.map(({ attempt }) => (attempt ?? untried).code)),
@@ -160,26 +161,24 @@ export function settlingAny(
     texts(settlements.map((s) => s.attempt?.responseHeaders ?? null)),
     texts(settlements.map((s) => s.attempt?.timings ?? null)),
     version,
+    booleans(settlements.map(isCounted)),
   ]
   return [settleBatch, values]
 }
 
 /** The statement for a batch in which all were delivered, and its parameters; undefined for any other batch. */
-export function settlingDelivered(
-  worker: number,
-  settlements: readonly Settlement[],
-): readonly [PostgresStatement, unknown[]] | undefined {
+export function settlingDelivered(worker: number, settlements: readonly Settlement[]): Settling | undefined {
   const attempts = settlements.flatMap(({ attempt, verdict }) => {
     return attempt !== null && verdict.state === 'delivered' ? [attempt] : []
   })
   if (attempts.length < settlements.length) return undefined
   const responses = packed(attempts.map(({ response }) => response))
-  const values = [
+  const values = () => [
     worker,
     ...valuesOfRows(settlements),
     integers(settlements.map(numberOf)),
     texts(attempts.map(({ id }) => id)),
-    integers(attempts.map(({ startedAgoMs }) => startedAgoMs)),
+    integers(attempts.map((attempt) => attempt.startedAgoMs())),
     integers(attempts.map(({ durationMs }) => durationMs)),
     integers(attempts.map(({ status }) => status)),
     texts(attempts.map(({ code }) => code)),
@@ -196,6 +195,11 @@ export function settlingDelivered(
 /** Whether the error says that not all deliveries of the batch were queued, or that an attempt was recorded before. */
 export function wasOvertaken(error: unknown): boolean {
   return stateOf(error) === '22012' || violatedKey(error) !== undefined
+}
+
+/** Whether it is an attempt that counts. */
+export function isCounted({ attempt }: Settlement): boolean {
+  return attempt !== null && counts(attempt.code)
 }
 
 /** Whether its row stays where it is. */

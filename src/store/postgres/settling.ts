@@ -5,8 +5,9 @@ import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
 import { type Database, sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
-import { integers, postgresStatement, type Run, texts } from './sessions.ts'
+import { booleans, integers, postgresStatement, type Run, texts } from './sessions.ts'
 import {
+  isCounted,
   type SettleAnswer,
   settlingAny,
   settlingDelivered,
@@ -37,10 +38,11 @@ function sqlOfHeld(column: string): string {
 // while it was being sent, that attempt counts as one before the retry.
 const holdRows = postgresStatement('hold-rows')`
     ${withClock}, found as materialized (
-      select p.place, p.attempts = h.attempts as is_same, coalesce(clock.now + h.wait_ms, ${blockedUntil}) as until
+      select p.place, p.attempts = h.attempts as is_same, p.attempts = h.attempts and h.counts as is_counted,
+             coalesce(clock.now + h.wait_ms, ${blockedUntil}) as until
         from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::integer[],
-                           $7::bigint[])
-               as h (endpoint, class, due_at, message, attempts, prior_attempts, wait_ms)
+                           $7::bigint[], $8::boolean[])
+               as h (endpoint, class, due_at, message, attempts, prior_attempts, wait_ms, counts)
        cross join lateral (
                select ctid as place, attempts from pending
                 where endpoint = h.endpoint and class = h.class and due_at = h.due_at and message = h.message
@@ -49,12 +51,12 @@ const holdRows = postgresStatement('hold-rows')`
              ) as p
     ), held as materialized (
       select array_agg(place order by place) as places, array_agg(until order by place) as untils,
-             array_agg(is_same order by place) as same
+             array_agg(is_same order by place) as same, array_agg(is_counted order by place) as counted
         from found
     )
     update pending set
-           attempts = attempts + (${sqlOfHeld('same')})::integer,
-           prior_attempts = prior_attempts + (not ${sqlOfHeld('same')})::integer,
+           attempts = attempts + (${sqlOfHeld('counted')})::integer,
+           prior_attempts = prior_attempts + (not ${sqlOfHeld('counted')})::integer,
            held_until = case when held_until = ${skipMark} or not ${sqlOfHeld('same')} then held_until
                              else ${sqlOfHeld('untils')} end
      where ctid = any (array (select place from found))`
@@ -196,6 +198,7 @@ function valuesOfStaying(staying: readonly Settlement[]): unknown[] {
     integers(staying.map((s) => s.row.attempts)),
     integers(staying.map((s) => s.row.priorAttempts)),
     integers(staying.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : null))),
+    booleans(staying.map(isCounted)),
   ]
 }
 

@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type DeadLetter, replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
+import { counts } from '../../domain/outcome.ts'
 import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { bumpVersion } from '../sql/applications.ts'
@@ -22,8 +23,8 @@ const insertPending = `
 const holdPending = `
   update pending set
     held_until = case when held_until = ${skipMark} or attempts <> :attempts then held_until else :until end,
-    prior_attempts = prior_attempts + (attempts <> :attempts),
-    attempts = attempts + (attempts = :attempts)
+    prior_attempts = prior_attempts + (attempts <> :attempts or not :counts),
+    attempts = attempts + (attempts = :attempts and :counts)
   where endpoint = :endpoint and class = :class and due_at = :dueAt and message = :message
     and prior_attempts + attempts = :prior + :attempts`
 const insertAttempt = `
@@ -99,7 +100,8 @@ function recorder(connection: Connection): Recorder {
     if (verdict.state === 'delayed' || verdict.state === 'blocked') {
       const { class: itsClass, dueAt, attempts, priorAttempts: prior } = row
       const until = nextAt ?? blockedUntil
-      isQueued = hold.run({ until, endpoint, class: itsClass, dueAt, message, attempts, prior }).changes > 0
+      const given = { until, endpoint, class: itsClass, dueAt, message, attempts, prior, counts: Number(counts(code)) }
+      isQueued = hold.run(given).changes > 0
     } else if (verdict.state === 'delivered') {
       isQueued = remove.run(endpoint, row.class, row.dueAt, message).changes > 0
     } else {
@@ -113,7 +115,7 @@ function recorder(connection: Connection): Recorder {
       endpoint,
       row.priorAttempts + row.attempts + 1,
       attempt.id,
-      now - Math.round(attempt.startedAgoMs),
+      now - Math.round(attempt.startedAgoMs()),
       Math.round(attempt.durationMs),
       status,
       code,
@@ -126,9 +128,10 @@ function recorder(connection: Connection): Recorder {
     )
 
     function end(taken: TakenColumns): void {
-      const attempts = taken.attempts + (attempt === null ? 0 : 1)
+      const attempts = taken.attempts + Number(attempt !== null && counts(code))
       if (verdict.state === 'waiting') {
-        const { since, prior_attempts: prior, order_key: orderKey, expires_at: expiresAt, variant } = taken
+        const { since, order_key: orderKey, expires_at: expiresAt, variant } = taken
+        const prior = taken.prior_attempts + Number(attempt !== null && !counts(code))
         requeue.run(endpoint, nextAt, message, since, attempts, prior, orderKey, expiresAt, variant)
       } else if (verdict.state === 'dead') {
         const { reason } = verdict

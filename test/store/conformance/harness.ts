@@ -181,7 +181,7 @@ export class World {
       row,
       attempt: {
         id: `atmpt_${++this.#attempts}`,
-        startedAgoMs: 30,
+        startedAgoMs: () => 30,
         durationMs: 20,
         status: delivered ? 204 : 503,
         code: delivered ? 'delivered' : 'refused',

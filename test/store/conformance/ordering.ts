@@ -44,6 +44,29 @@ export function ordering(open: Open): void {
     assert.equal((await world.store.attemptsOf(row.message)).length, 1)
   })
 
+  test('a delivery whose attempt Sluice gave up keeps its place, and all its attempts', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const settlement = world.settlement(endpoint, row, { state: 'delayed', waitMs: 0 })
+    const givenUp = { ...settlement, attempt: { ...settlement.attempt, status: 0, code: 'aborted' as const } }
+    await world.settle(worker, givenUp)
+    await world.settle(worker, givenUp)
+    const head = await world.head(endpoint)
+    assert.deepEqual([head.message, head.dueAt], [row.message, row.dueAt])
+    assert.deepEqual([head.attempts, head.priorAttempts], [0, 1])
+    await world.settle(worker, world.settlement(endpoint, head, { state: 'delayed', waitMs: 0 }))
+    const after = await world.head(endpoint)
+    assert.deepEqual([after.attempts, after.priorAttempts], [1, 1])
+    assert.deepEqual(
+      (await world.store.attemptsOf(row.message)).map(({ n, code }) => [n, code]),
+      [
+        [1, 'aborted'],
+        [2, 'refused'],
+      ],
+    )
+  })
+
   test('a blocked delivery keeps its place until an operator acts, and has no next attempt', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

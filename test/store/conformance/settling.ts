@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { PendingRow } from '../../../src/store/store.ts'
 import { assertRemaining, begin, inTime, longMs, noEffects, type Open } from './harness.ts'
 
 export function settling(open: Open): void {
@@ -63,6 +64,36 @@ export function settling(open: Open): void {
       ],
     )
     assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 1, attempts: 3 })
+  })
+
+  test('an attempt that Sluice gave up is numbered and recorded, and counts as one before', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const givenUp = (row: PendingRow) => {
+      const settlement = world.settlement(endpoint, row, { state: 'waiting', waitMs: 0 })
+      return { ...settlement, attempt: { ...settlement.attempt, status: 0, code: 'aborted' as const } }
+    }
+    // The last of them is settled twice, as after an answer that was lost.
+    await world.settle(worker, givenUp(row))
+    await world.pass(5)
+    const again = givenUp(await world.head(endpoint, 1))
+    await world.settle(worker, again)
+    await world.settle(worker, again)
+    await world.pass(5)
+    const waiting = await world.head(endpoint, 1)
+    assert.deepEqual([waiting.attempts, waiting.priorAttempts], [0, 2])
+    await world.settle(worker, world.settlement(endpoint, waiting, { state: 'dead', reason: 'exhausted' }))
+    assert.equal((await world.store.findDead(endpoint.key, row.message))?.attempts, 1)
+    const attempts = await world.store.attemptsOf(row.message)
+    assert.deepEqual(
+      attempts.map(({ n, code }) => [n, code]),
+      [
+        [1, 'aborted'],
+        [2, 'aborted'],
+        [3, 'refused'],
+      ],
+    )
   })
 
   test('a delivery that ends badly becomes a dead letter with its last error and response', async (t) => {

@@ -59,7 +59,7 @@ export function transferring(open: Open): void {
     await world.pass(5)
     const row = await world.head(endpoint, replay)
     const delivered = world.settlement(endpoint, row, { state: 'delivered' })
-    await world.settle(worker, { ...delivered, attempt: { ...delivered.attempt, startedAgoMs: 0 } })
+    await world.settle(worker, { ...delivered, attempt: { ...delivered.attempt, startedAgoMs: () => 0 } })
     assert.deepEqual(await bring(), ['unchanged'])
     assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 1, attempts: 2 })
     const later = { ...brought, diedAt: brought.diedAt + 60_000 }

@@ -28,7 +28,7 @@ async function work(store: Store, endpoint: number, app: number, isOver: () => b
     for (const { message } of rows) sent.set(message, (sent.get(message) ?? 0) + 1)
     await after(10)
     const attempt = {
-      startedAgoMs: 10,
+      startedAgoMs: () => 10,
       durationMs: 10,
       status: 200,
       code: 'delivered',

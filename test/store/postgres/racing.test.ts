@@ -110,7 +110,7 @@ class Race {
   }
 
   #settlement(endpoint: number, row: PendingRow) {
-    const attempt = { id: 'atmpt', startedAgoMs: 0, durationMs: 0, status: 200, error: null, response: null }
+    const attempt = { id: 'atmpt', startedAgoMs: () => 0, durationMs: 0, status: 200, error: null, response: null }
     return {
       endpoint,
       app: this.app,
