@@ -183,7 +183,11 @@ export function DeadPage() {
           app={app}
           filter={filter}
           chosen={shown === 'replay chosen' ? chosen : undefined}
-          onClose={() => setShown(undefined)}
+          onClose={() => {
+            setShown(undefined)
+            // The dialog may be closed before it has noticed the end of the task.
+            void list.refresh()
+          }}
           onEnd={ended}
         />
       )}
