@@ -61,7 +61,7 @@ export function addKey(commands: RemoteCommands): void {
     }
   })
 
-  key.addDeleting(
+  key.addConfirmed(
     'revoke <id>',
     'revoke a key; it stops working within a second',
     async ({ client }, [id]) => {
@@ -187,7 +187,7 @@ export function addAudit(commands: RemoteCommands): void {
   })
 
   audit
-    .addDeleting(
+    .addConfirmed(
       'trim',
       'remove old rows, behind a checkpoint that the server signs',
       ({ options }) => `Remove the rows of the audit log before ${text(options.before)} for good?`,

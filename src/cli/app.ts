@@ -60,7 +60,7 @@ export function addApp(commands: RemoteCommands): void {
     .option('--read-only', 'read-only access')
     .addOption(option('--expires <DURATION>', 'how long the link works (default: 1h)', duration(1000, 7 * 86_400_000)))
 
-  app.addDeleting(
+  app.addConfirmed(
     'delete <app>',
     'delete an application with its endpoints',
     async ({ client }, [ref]) => {
@@ -157,7 +157,7 @@ export function addRegion(commands: RemoteCommands): void {
     })
     .option('--secret <SECRET>', 'its secret, 16 to 256 characters (default: a random one)')
 
-  region.addDeleting(
+  region.addConfirmed(
     'delete <app> <name>',
     'delete the secret of a region that no endpoint gets pseudonyms of',
     (_, [app, name]) => `Delete the secret of region ${name} of ${app}? Its pseudonyms cannot be computed again.`,

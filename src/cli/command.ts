@@ -132,10 +132,10 @@ export class RemoteCommands {
   }
 
   /**
-   * Adds a command that deletes for good. On a terminal it asks first, with a sentence that names everything that goes;
-   * `--yes` answers for scripts. Without a terminal it does not ask. A command without a sentence deletes nothing for good.
+   * Adds a command that deletes for good, or sends many things. On a terminal it asks first, with a sentence that names
+   * all of it; `--yes` answers for scripts. Without a terminal it does not ask. A command without a sentence needs none.
    */
-  addDeleting<Usage extends string>(
+  addConfirmed<Usage extends string>(
     usage: Usage,
     description: string,
     sentenceOf: (session: Session, operands: Operands<Usage>) => string | undefined | Promise<string | undefined>,

@@ -7,7 +7,7 @@ import type { RemoteCommands, Session } from './command.ts'
 import { addFields, fieldsOf, queryOf } from './field-options.ts'
 import { outcome, statusCode } from './messages.ts'
 import { ago, counted, countLimit, facts, grouped, instant, namesById, table, text } from './table.ts'
-import { finishTask, perSecondOption, withNoWait } from './task.ts'
+import { finishTask, paceOf, perSecondOption, withNoWait } from './task.ts'
 import { CommandError, exitCode, progressLine, withProgress, writeOutput } from './terminal.ts'
 
 /** `sluice dead`: deliveries that used up their attempts or their time. */
@@ -50,24 +50,32 @@ export function addDead(commands: RemoteCommands): void {
   )
 
   const replayed = 'send dead letters again: those of one message, by filter, or --all'
-  const replay = dead.add('replay <app> [message]', replayed, async (session, [app, message]) => {
-    requireChoice(session, message)
-    const body = { msgId: message, ...fieldsOf(session, deadFilterFields), perSecond: session.options.perSecond }
-    const started = await session.client.post(`${deadOf(app)}/replay`, { body })
-    await finishTask(session, started, 'Replaying', (data) => countText(data, 'replayed'))
-  })
+  const replay = dead.addConfirmed(
+    'replay <app> [message]',
+    replayed,
+    async (session, [app, message]) => {
+      requireChoice(session, message)
+      if (message !== undefined) return undefined
+      return `Send ${await countOf(session, app)} of ${app} again, ${paceOf(session)}?`
+    },
+    async (session, [app, message]) => {
+      requireChoice(session, message)
+      const body = { msgId: message, ...fieldsOf(session, deadFilterFields), perSecond: session.options.perSecond }
+      const started = await session.client.post(`${deadOf(app)}/replay`, { body })
+      await finishTask(session, started, 'Replaying', (data) => countText(data, 'replayed'))
+    },
+  )
   withNoWait(withFilters(replay).option('--all', 'all of the application').addOption(perSecondOption()))
 
   const purged = 'delete dead letters for good: those of one message, by filter, or --all'
-  const purge = dead.addDeleting(
+  const purge = dead.addConfirmed(
     'purge <app> [message]',
     purged,
     async (session, [app, message]) => {
       requireChoice(session, message)
       const hint = `\`sluice dead export ${app}\` saves them first.`
       if (message !== undefined) return `Delete the dead letters of message ${message} of ${app} for good? ${hint}`
-      const { items, more } = await session.client.list(deadOf(app), queryOf(session, deadFilterFields), countLimit)
-      return `Delete ${counted(items.length, 'dead letter', more)} of ${app} for good? ${hint}`
+      return `Delete ${await countOf(session, app)} of ${app} for good? ${hint}`
     },
     async (session, [app, message]) => {
       requireChoice(session, message)
@@ -90,6 +98,12 @@ export function addDead(commands: RemoteCommands): void {
     )
     .option('--endpoint <ENDPOINT>', 'import all to this endpoint, by id or uid')
     .option('--skip-bad', 'skip lines that cannot be imported')
+}
+
+/** The number of dead letters that the filter of a command means. */
+async function countOf(session: Session, app: string): Promise<string> {
+  const { count, more } = await session.client.get(`${deadOf(app)}/count`, queryOf(session, deadFilterFields))
+  return counted(Number(count), 'dead letter', more === true)
 }
 
 function countText(data: Item, verb: 'replayed' | 'purged'): string {

@@ -75,7 +75,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     .option('--target <URL>', 'new URL of the endpoint')
     .addOption(unsetOption('rate or filter'))
 
-  endpoint.addDeleting(
+  endpoint.addConfirmed(
     'delete <app> <endpoint>',
     'delete an endpoint and its waiting deliveries',
     async ({ client }, [app, ref]) => {

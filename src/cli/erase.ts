@@ -12,7 +12,7 @@ const askMs = 250
 
 /** `sluice erase`: erases a data subject, and shows the reports. */
 export function addErase(commands: RemoteCommands): void {
-  const erase = commands.addDeleting(
+  const erase = commands.addConfirmed(
     'erase',
     'erase a person from the messages of an application',
     ({ options }) => {

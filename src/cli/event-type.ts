@@ -53,7 +53,7 @@ export function addEventType(commands: RemoteCommands): void {
     .addOption(schemasOption())
 
   group
-    .addDeleting(
+    .addConfirmed(
       'delete <name>',
       'archive an event type, or delete it with --expunge',
       ({ options }, [name]) =>

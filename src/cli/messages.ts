@@ -16,7 +16,7 @@ import {
 } from './command.ts'
 import { addFields, asQuery, queryOf } from './field-options.ts'
 import { type Column, counted, facts, instant, nameOf, table, text } from './table.ts'
-import { finishTask, perSecondOption, withNoWait } from './task.ts'
+import { finishTask, paceOf, perSecondOption, withNoWait } from './task.ts'
 import { CommandError, exitCode, readNamedFile } from './terminal.ts'
 
 /** `sluice messages`: the messages of an application, or one message with its status at each endpoint. */
@@ -174,19 +174,34 @@ export function addResend(commands: RemoteCommands): void {
 
   const summary = 'redeliver failed messages to an endpoint, or with --missing those that it never received'
   const recover = commands
-    .add('recover <app> <endpoint>', summary, async (session, [app, endpoint]) => {
-      const { missing, perSecond } = session.options
-      const body = { since: instantOption(session, 'since'), until: instantOption(session, 'until'), perSecond }
-      const verb = missing === true ? 'replay-missing' : 'recover'
-      const task = await session.client.post(pathOf('app', app, 'endpoint', endpoint, verb), { body })
-      const done = ({ replayed = 0 }: Item) => `Queued again: ${counted(Number(replayed), 'message')}.`
-      await finishTask(session, task, 'Recovering', done)
-    })
+    .addConfirmed(
+      'recover <app> <endpoint>',
+      summary,
+      async (session, [app, endpoint]) => {
+        const found = await session.client.get(pathOf('app', app, 'endpoint', endpoint, 'replayable'), spanOf(session))
+        const { failed, failedMore, messages, messagesMore } = found
+        return session.options.missing === true
+          ? `Send those of ${counted(Number(messages), 'message', messagesMore === true)} that ${endpoint} of ${app} never received, ${paceOf(session)}?`
+          : `Send ${counted(Number(failed), 'failed message', failedMore === true)} to ${endpoint} of ${app} again, ${paceOf(session)}?`
+      },
+      async (session, [app, endpoint]) => {
+        const { missing, perSecond } = session.options
+        const body = { ...spanOf(session), perSecond }
+        const verb = missing === true ? 'replay-missing' : 'recover'
+        const task = await session.client.post(pathOf('app', app, 'endpoint', endpoint, verb), { body })
+        const done = ({ replayed = 0 }: Item) => `Queued again: ${counted(Number(replayed), 'message')}.`
+        await finishTask(session, task, 'Recovering', done)
+      },
+    )
     .requiredOption('--since <INSTANT>', `accepted at or after, ${instantForm}`)
     .option('--until <INSTANT>', 'accepted before (default: now)')
     .option('--missing', 'messages that match its filters and that it never received')
     .addOption(perSecondOption())
   withNoWait(recover)
+}
+
+function spanOf(session: Session) {
+  return { since: instantOption(session, 'since'), until: instantOption(session, 'until') }
 }
 
 const inputSign = '-'
@@ -274,7 +289,13 @@ function assertJson(payload: Buffer): void {
   }
 }
 
-function describe({ terminal }: Session, app: string, { id }: Item): string {
+function describe({ terminal }: Session, app: string, { id, unfiltered }: Item): string {
+  const left = Number(unfiltered ?? 0)
+  const warning = `${counted(left, 'dead letter')}: no work was left for the filters. See sluice dead list ${app} --reason unfiltered`
   const hint = terminal.style('dim', `Check its status: sluice messages ${app} ${text(id)}`)
-  return `Accepted as ${terminal.style('bold', text(id))}\n${hint}`
+  const lines = [
+    `Accepted as ${terminal.style('bold', text(id))}`,
+    ...(left > 0 ? [terminal.style('yellow', warning)] : []),
+  ]
+  return [...lines, hint].join('\n')
 }

@@ -82,7 +82,7 @@ export function addSchedule(commands: RemoteCommands): void {
     session.show(ran, ({ msgId }) => `Published ${session.terminal.style('bold', text(msgId))}`)
   })
 
-  schedule.addDeleting(
+  schedule.addConfirmed(
     'delete <app> <schedule>',
     'delete a schedule',
     async ({ client }, [app, ref]) => {

@@ -154,7 +154,7 @@ export function addSource(commands: RemoteCommands): void {
   )
 
   inApp(
-    source.addDeleting(
+    source.addConfirmed(
       'delete <source>',
       'delete a source',
       async (session, [ref]) => {

@@ -55,6 +55,12 @@ export function perSecondOption() {
   return option('--per-second <NUMBER>', 'queue at most this many a second', count(1, 100_000))
 }
 
+/** The pace that the flag names, in words. */
+export function paceOf({ options: { perSecond } }: Session): string {
+  if (perSecond === undefined) return 'as fast as the limits of each endpoint allow'
+  return `at most ${grouped(Number(perSecond))} a second`
+}
+
 /** Adds `--no-wait` to a command that starts a background task. */
 export function withNoWait(command: Commander): Commander {
   return command.option('--no-wait', 'do not wait until it is done')

@@ -39,7 +39,7 @@ export type TaskWork =
   | { readonly type: 'endpoint.replay'; readonly input: EndpointSpan & Paced }
   /** Replays messages that were sent to the endpoint, by filter. */
   | { readonly type: 'endpoint.bulk-replay'; readonly input: EndpointSpan & ReplayFilter & Paced }
-  | { readonly type: 'dead.replay'; readonly input: DeadFilter & Paced }
+  | { readonly type: 'dead.replay'; readonly input: DeadFilter & Chosen & Paced }
   | { readonly type: 'dead.purge'; readonly input: DeadFilter }
   /** Erases the bodies of the application's messages. */
   | { readonly type: 'application.purge_content'; readonly input: Span }
@@ -113,6 +113,34 @@ export interface DeadFilter {
   /** When they died: from `after` on, before `before`. */
   readonly after: EpochMs
   readonly before: EpochMs
+}
+
+/** Dead letters that a caller chose one by one, of those that meet the filter. Without `letters` it is all of them. */
+export interface Chosen {
+  /** See `packLetters`. */
+  readonly letters?: string | null
+}
+
+/** How many dead letters a caller can choose one by one. */
+export const chosenLimit = 1000
+
+interface Letter {
+  readonly endpoint: number
+  readonly message: number
+}
+
+/** Chosen dead letters as one text: a database that skips it in the input of a task takes a third of the time of numbers. */
+export function packLetters(letters: readonly Letter[]): string {
+  const keys = Float64Array.from(letters.flatMap(({ endpoint, message }) => [endpoint, message]))
+  return Buffer.from(keys.buffer).toString('base64')
+}
+
+export function unpackLetters(text: string): Letter[] {
+  const keys = new Float64Array(Uint8Array.from(Buffer.from(text, 'base64')).buffer)
+  return Array.from({ length: keys.length / 2 }, (_, i) => ({
+    endpoint: keys[2 * i] as number,
+    message: keys[2 * i + 1] as number,
+  }))
 }
 
 /** A position in the list that the task walks: the parts of a key. */

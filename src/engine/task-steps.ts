@@ -6,6 +6,7 @@ import { firstStep } from '../domain/erasure.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
 import {
+  type Chosen,
   type DeadFilter,
   type EndpointSpan,
   type Paced,
@@ -16,6 +17,7 @@ import {
   type Task,
   type TaskCursor,
   type TaskData,
+  unpackLetters,
 } from '../domain/task.ts'
 import { filterMessages, readFilter } from '../shaping/filter.ts'
 import type { CountedList } from '../store/dead-letters.ts'
@@ -89,8 +91,8 @@ function listOf({ app, work }: Task): CountedList | undefined {
       return { of: 'messages', app: app as number, ...keysOf(work.input) }
     case 'dead.replay':
     case 'dead.purge': {
-      const { message, endpoint, after: from, before: until } = work.input
-      return message === null ? { of: 'dead', app, endpoint, from, until } : undefined
+      const { message, endpoint, after: from, before: until, letters = null } = work.input as DeadFilter & Chosen
+      return message === null && letters === null ? { of: 'dead', app, endpoint, from, until } : undefined
     }
     default:
       return undefined
@@ -153,7 +155,13 @@ async function bulkReplay(store: Store, task: Task, input: EndpointSpan & Replay
   })
 }
 
-async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, use: 'revive' | 'purge'): Promise<Step> {
+async function walkDead(
+  store: Store,
+  task: Task,
+  filter: DeadFilter & Chosen & Paced,
+  use: 'revive' | 'purge',
+): Promise<Step> {
+  if (filter.letters != null) return walkChosen(store, task, filter, unpackLetters(filter.letters))
   if (filter.message !== null) {
     const endpoints = await endpointsOf(store, task, filter.message, filter)
     const letters = await Promise.all(endpoints.map((key) => store.findDead(key, filter.message as number)))
@@ -188,6 +196,32 @@ async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, us
     use,
     deliveryOf: (letter) => (isMeant(letter) ? letter : undefined),
     cursorAt: (letter) => [letter.diedAt, letter.endpoint, letter.message],
+  })
+}
+
+/** Replays chosen letters. Those that are gone, of another application, or have died again since, are left out. */
+async function walkChosen(
+  store: Store,
+  task: Task,
+  filter: DeadFilter & Paced,
+  chosen: readonly DeliveryKey[],
+): Promise<Step> {
+  const [looked = 0] = task.cursor ?? []
+  const part = chosen.slice(looked, looked + rowsPerStep)
+  const found = new Map(
+    (await store.summariseDead(part)).map((letter) => [`${letter.endpoint} ${letter.message}`, letter]),
+  )
+  const rows = part.map(({ endpoint, message }, i) => ({
+    letter: found.get(`${endpoint} ${message}`),
+    at: looked + i + 1,
+  }))
+  return walk(task, filter, rows, {
+    use: 'revive',
+    deliveryOf: ({ letter }) =>
+      letter !== undefined && (task.app === null || letter.app === task.app) && meetsDead(letter, filter)
+        ? letter
+        : undefined,
+    cursorAt: ({ at }) => [at],
   })
 }
 

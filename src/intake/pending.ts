@@ -17,8 +17,8 @@ interface PendingParts<A extends Answer> {
   /** The request's Idempotency-Key, if each message is stored under it. */
   readonly request: Once | null
   readonly commit: Commit<A>
-  /** Called with an answer that is not `stale`. An error that it throws refuses the request. */
-  readonly accept: (answer: A) => void
+  /** Called with an answer that is not `stale`, and what was stored. An error that it throws refuses the request. */
+  readonly accept: (answer: A, publications: readonly Publication[]) => void
   readonly refuse: (reason: unknown) => void
 }
 
@@ -58,7 +58,7 @@ export class Pending<A extends Answer> {
     this.#prepared?.settle(answer)
     if (answer.state === 'stale') return this.#again(this.#prepared?.subscriptions)
     try {
-      this.#parts.accept(answer)
+      this.#parts.accept(answer, this.publications)
     } catch (error) {
       this.refuse(error)
     }

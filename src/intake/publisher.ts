@@ -1,6 +1,7 @@
 import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
+import type { Identity } from '../domain/ids.ts'
 import type { Schedule, ScheduleRun } from '../domain/schedule.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
 import { type Enlisted, type Match, type Once, staleTries } from '../store/publishing.ts'
@@ -18,6 +19,8 @@ export interface Accepted {
   readonly id: string
   /** `repeated` when an earlier message stands for this one, which was not stored. */
   readonly state: 'accepted' | 'repeated'
+  /** Deliveries that this publish left as dead letters because no work was left for their filters. */
+  readonly unfiltered: number
 }
 
 /** A message that exists once the caller's transaction commits. */
@@ -85,12 +88,13 @@ export class Publisher {
 
   /** Stores all of these messages or none. Rejects like `publish`; a conflict names the index of its message. */
   publishTogether(ref: string, items: readonly Item[], request: Once | null = null): Promise<readonly Accepted[]> {
-    const publish = async (items: readonly Item[]) => {
-      const answer = await this.#commit<PublishedTogether>(ref, items, (publications) =>
-        this.#store.publishTogether(publications, request),
+    const publish = (items: readonly Item[]) =>
+      this.#commit(
+        ref,
+        items,
+        (publications) => this.#store.publishTogether(publications, request),
+        (answer, publications) => messagesOf(answer, publications, items),
       )
-      return messagesOf(answer, items)
-    }
     return traced(this.#tracer, items, (items) =>
       request === null ? publish(items) : this.#once(request, () => publish(items)),
     )
@@ -102,7 +106,12 @@ export class Publisher {
    */
   publishBy<A extends Answer>(ref: string, item: Item, store: (publication: Publication) => Promise<A>): Promise<A> {
     return traced(this.#tracer, [item], (items) =>
-      this.#commit(ref, items, ([publication]) => store(publication as Publication)),
+      this.#commit(
+        ref,
+        items,
+        ([publication]) => store(publication as Publication),
+        (answer) => answer,
+      ),
     )
   }
 
@@ -125,7 +134,7 @@ export class Publisher {
       }
       const { published, committed } = enlisted
       last.prepared?.settle(published)
-      return { ...messageOf(published, item), committed }
+      return { ...messageOf(published, last.prepared?.publications[0], item), committed }
     }
     const fail = (error: unknown): never => {
       last.prepared?.withdraw()
@@ -179,18 +188,19 @@ export class Publisher {
         items: [item],
         request,
         commit: this.#grouped,
-        accept: (answer) => resolve(messageOf(answer, item)),
+        accept: (answer, [publication]) => resolve(messageOf(answer, publication, item)),
         refuse,
       }).start()
     })
   }
 
-  /** Commits the messages of one request in a transaction of their own. */
-  #commit<A extends Answer>(
+  /** Commits the messages of one request in a transaction of their own. `read` turns the store's answer into the request's. */
+  #commit<A extends Answer, T>(
     ref: string,
     items: readonly Item[],
     store: (publications: readonly Publication[]) => Promise<A>,
-  ): Promise<A> {
+    read: (answer: A, publications: readonly Publication[]) => T,
+  ): Promise<T> {
     const commit = async (pending: Pending<A>) => {
       let answer: A
       try {
@@ -202,26 +212,43 @@ export class Publisher {
     }
     return new Promise((resolve, refuse) => {
       const to = { source: this.#subscriptions, preparer: this.#preparer, clock: this.#clock, ref, items }
-      new Pending<A>({ ...to, request: null, commit, accept: resolve, refuse }).start()
+      const accept = (answer: A, publications: readonly Publication[]) => resolve(read(answer, publications))
+      new Pending<A>({ ...to, request: null, commit, accept, refuse }).start()
     })
   }
 }
 
 /** The message that was stored, or that stands for a repeated one. Throws AppError when there is none. */
-function messageOf(answer: Published, { envelope }: Item): Accepted {
-  if (answer.state === 'accepted' || answer.state === 'repeated') return answer
+function messageOf(answer: Published, publication: Publication | undefined, { envelope }: Item): Accepted {
+  if (answer.state === 'accepted') return { ...answer, unfiltered: unfilteredOf(publication) }
+  if (answer.state === 'repeated') return { ...answer, unfiltered: 0 }
   if (answer.state === 'conflict') throw usedEventId(envelope.eventId, answer.id)
   throw answer.state === 'mismatch' ? usedKey() : keepChanging()
 }
 
-function messagesOf(answer: PublishedTogether, items: readonly Item[]): readonly Accepted[] {
+function messagesOf(
+  answer: PublishedTogether,
+  publications: readonly Publication[],
+  items: readonly Item[],
+): readonly Accepted[] {
   const { state } = answer
-  if (state === 'accepted' || state === 'repeated') return answer.messages.map((message) => ({ ...message, state }))
+  if (state === 'accepted' || state === 'repeated') {
+    return answer.messages.map((message, i) => {
+      const isRepeated = state === 'repeated' || message.repeated === true
+      return { ...message, state, unfiltered: isRepeated ? 0 : unfilteredOf(publications[i]) }
+    })
+  }
   if (answer.state === 'conflict') {
     const { message } = usedEventId(items[answer.index]?.envelope.eventId ?? null, answer.id)
     throw new AppError('conflict', `Message ${answer.index}: ${message}`)
   }
   throw answer.state === 'mismatch' ? usedKey() : keepChanging()
+}
+
+function unfilteredOf(publication: Publication | undefined): number {
+  let count = 0
+  for (const { drop } of publication?.special ?? []) if (drop === 'unfiltered') count++
+  return count
 }
 
 /** Makes a span of each publish. It never throws and never waits. */
@@ -284,7 +311,7 @@ export async function runNow(
   publisher: Publisher,
   appId: string,
   { app, id }: Pick<Schedule, 'app' | 'id'>,
-): Promise<Accepted> {
+): Promise<Identity> {
   for (let tries = 0; tries < staleTries; tries++) {
     const schedule = await store.findSchedule(app, id)
     if (schedule === undefined) throw noSuch('schedule', id)

@@ -33,6 +33,8 @@ export interface NewMessage extends EnvelopeIn {
 export interface PublishedMessage {
   readonly id: string
   readonly timestamp: Date
+  /** Deliveries that are dead letters with the reason `unfiltered`, because the filters of their endpoints take too much work. */
+  readonly unfiltered: number
 }
 
 const envelopeProblems = compile(EnvelopeIn, 'body')
@@ -60,8 +62,8 @@ export function readMessage(app: string, message: NewMessage, limitBytes: number
   return { envelope: trace === null ? envelope : { ...envelope, trace }, body: body as Buffer }
 }
 
-export function published({ key, id }: Accepted): PublishedMessage {
-  return { id, timestamp: new Date(keyTime(key)) }
+export function published({ key, id, unfiltered }: Accepted): PublishedMessage {
+  return { id, timestamp: new Date(keyTime(key)), unfiltered }
 }
 
 function bytesOf(payload: unknown): Buffer | undefined {

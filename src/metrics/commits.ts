@@ -92,8 +92,9 @@ export function observed(store: Store, clock: Clock, observers: readonly CommitO
     },
     async expand(limit) {
       const expansion = await store.expand(limit)
-      const { app, merged } = expansion
-      if (merged.length > 0) for (const each of observers) each.coalesced?.(app, merged)
+      for (const { app, endpoints } of expansion.merged) {
+        for (const each of observers) each.coalesced?.(app, endpoints)
+      }
       return expansion
     },
     async settle(worker, settlements, effects) {

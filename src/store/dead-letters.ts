@@ -14,6 +14,8 @@ export interface DeadLetters {
   listDead(app: number | null, range: DeadRange): Promise<DeadLetterSummary[]>
   /** An endpoint's dead letters by message. */
   listDeadOf(endpoint: number, range: KeyRange): Promise<DeadLetterSummary[]>
+  /** The dead letters among these deliveries, without their answers; in no order. */
+  summariseDead(deliveries: readonly DeliveryKey[]): Promise<DeadLetterSummary[]>
   /** Several dead letters, in the order asked; undefined where there is none any more. */
   loadDead(deliveries: readonly DeliveryKey[]): Promise<(DeadLetter | undefined)[]>
   /** How many rows one of these lists has, counted up to `limit`. */

@@ -32,7 +32,7 @@ export interface Intake {
    */
   publishTogether(publications: readonly Publication[], once: Once | null): Promise<PublishedTogether>
   /**
-   * Queues up to `limit` more deliveries of the oldest message that was accepted for more endpoints than one transaction
+   * Queues up to `limit` more deliveries of the oldest messages that were accepted for more endpoints than one transaction
    * takes. Safe at any time, by anyone: each delivery is queued exactly once.
    */
   expand(limit: number): Promise<Expansion>
@@ -43,17 +43,16 @@ export interface Intake {
   surveyWaiting(after: QueueCursor | null, limit: number, lateMs?: number, oneQueue?: boolean): Promise<WaitingCounts>
 }
 
-/** A part of a wide message that was queued. */
+/** Parts of wide messages that were queued. */
 export interface Expansion {
   /** Whether more deliveries are left to queue. */
   readonly more: boolean
-  readonly app: number
-  /** See `Published`. */
-  readonly merged: readonly number[]
+  /** See `Published`; by message. */
+  readonly merged: readonly { readonly app: number; readonly endpoints: readonly number[] }[]
 }
 
 /** Nothing was left to queue. */
-export const nothingExpanded: Expansion = { more: false, app: 0, merged: [] }
+export const nothingExpanded: Expansion = { more: false, merged: [] }
 
 /** A place among all waiting deliveries. */
 export interface QueueCursor extends RowPlace {

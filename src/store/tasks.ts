@@ -10,7 +10,7 @@ import type { Erasure } from './subjects.ts'
 export interface Tasks {
   createTask(task: Pick<Task, 'app' | 'work' | 'data'>): Promise<Task>
   findTask(id: string): Promise<Task | undefined>
-  /** By key. */
+  /** By key; without the letters that a replay names. */
   listTasks(page: PageRequest): Promise<Task[]>
   /**
    * Takes the running task that has waited longest; undefined when all are leased, paused between steps, or done. A worker

@@ -5,6 +5,15 @@ import { dialects, isLong, Target } from './attack.ts'
 
 const endpoints = isLong ? 50 : 20
 const megabyte = 900_000
+/** A batch whose filters take far more work than one request may cause: 25,000 deliveries. */
+const batchEndpoints = 50
+const batchMessages = 500
+
+/** All dead letters of an application, by the index alone. */
+async function allDead(target: Target, app: string): Promise<number> {
+  const { text } = await target.call('GET', `/app/${app}/dead/count`)
+  return (JSON.parse(text) as { count: number }).count
+}
 
 /** An application whose endpoints have these fields, one each. */
 async function prepare(target: Target, fields: readonly Readonly<Record<string, unknown>>[]): Promise<string> {
@@ -69,21 +78,31 @@ for (const dialect of dialects) {
   })
 }
 
-test('a batch does not multiply what filters may do', async (t) => {
-  const target = await Target.share(t, 'sqlite')
-  const app = await prepare(
-    target,
-    Array.from({ length: endpoints }, (_, i) => ({ filter: `!payload.l.exists(x, x.y == ${i})` })),
-  )
-  const payload = { l: items(300) }
-  const messages = Array.from({ length: isLong ? 900 : 300 }, () => ({ eventType: 'x', payload }))
-  await target.measure('a batch of filters', async () => {
-    const { status, text } = await target.call('POST', `/app/${app}/msg/batch?with_content=false`, {
-      body: { messages },
+for (const dialect of dialects) {
+  test(`${dialect}: a batch does not multiply what filters may do, and says what it left out`, async (t) => {
+    const target = await Target.share(t, dialect)
+    const app = await prepare(
+      target,
+      Array.from({ length: batchEndpoints }, (_, i) => ({ filter: `!payload.l.exists(x, x.y == ${i})` })),
+    )
+    const payload = { l: items(300) }
+    const messages = Array.from({ length: batchMessages }, () => ({ eventType: 'x', payload }))
+    await target.measure('a batch of filters', async () => {
+      const { status, text } = await target.call('POST', `/app/${app}/msg/batch?with_content=false`, {
+        body: { messages },
+      })
+      assert.equal(status, 202, text.slice(0, 300))
+      const { data } = JSON.parse(text) as { data: { unfiltered?: number }[] }
+      const left = data.reduce((sum, { unfiltered = 0 }) => sum + unfiltered, 0)
+      assert.ok(left > 1000, `${left} of ${batchMessages * batchEndpoints} deliveries were not filtered`)
+      await eventually('each of them is a dead letter', async () => {
+        const dead = await allDead(target, app)
+        assert.ok(dead <= left, `${dead} dead letters, ${left} announced`)
+        return dead === left
+      })
     })
-    assert.equal(status, 202, text.slice(0, 300))
   })
-})
+}
 
 test('shapes of a megabyte never hold the loop', async (t) => {
   const target = await Target.share(t, 'sqlite')

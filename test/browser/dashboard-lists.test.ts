@@ -85,16 +85,18 @@ describe('dead letters', { skip }, () => {
     await page.sees('video.trending')
     const before = received.length
     await page.evaluate("document.querySelector('.tbody input[type=checkbox]').click()")
-    await page.press('Replay 1')
-    await page.sees('1 dead letter sent again.')
+    await page.press('Replay 1…')
+    await page.press('Send 1 again', 'dialog')
+    await page.sees('1 queued again.')
     await eventually('it was tried again, and died again', async () => {
       return received.length > before && (await ask('GET', '/dead')).data.length === 1
     })
     await page.goto(`${await page.evaluate('location.origin')}/dead`)
     await page.press('Replay all…')
+    await page.sees('1 dead letter, as fast as the limits of each endpoint allow.')
     await page.fill('perSecond', '50')
-    await page.press('Send again', 'dialog')
-    await page.sees('Dead replay')
+    await page.sees('1 dead letter, at most 50/s: about 20 ms.')
+    await page.press('Send 1 again', 'dialog')
     await page.sees('Finished')
     await eventually('it died once more', async () => (await ask('GET', '/dead')).data.length === 1)
 
@@ -104,8 +106,10 @@ describe('dead letters', { skip }, () => {
     assert.equal(exported.trim().split('\n').length, 1)
     await page.press('More actions')
     await page.press('Delete…', '.menu')
+    await page.sees('Delete 1 dead letter?')
     await page.fill('typed', 'delete')
     await page.press('Delete', 'dialog')
+    await page.sees('1 deleted.')
     await eventually('all are deleted', async () => (await ask('GET', '/dead')).data.length === 0)
     await page.goto(`${await page.evaluate('location.origin')}/dead?app=${app.id}`)
     await page.sees('No dead letter matches')

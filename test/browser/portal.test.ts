@@ -127,9 +127,9 @@ for (const [name, newStore] of Object.entries(stores)) {
       await page.press('Send again since…', '.menu')
       await page.press('All', 'dialog')
       await page.press('Send again', 'dialog')
-      await page.sees('Started.')
-      await page.sees('Sending again')
       await page.sees('Finished')
+      await page.press('Close', 'dialog footer')
+      await page.sees('Sending again')
       await eventually('both messages arrived again', () => received.length >= before + 2)
 
       await page.press('Settings')
@@ -230,8 +230,9 @@ for (const [name, newStore] of Object.entries(stores)) {
       await page.sees('video.trending')
       const before = received.length
       await page.press('Send failed again…')
-      await page.press('Send again', 'dialog')
-      await page.sees('They are being sent again.')
+      await page.sees('1 dead letter, as fast')
+      await page.press('Send 1 again', 'dialog')
+      await page.sees('1 queued again.')
       await eventually('the failed one was sent again', () => received.length > before)
       await page.fill('id', 'order-7')
       await page.evaluate("document.querySelector('[name=id]').form.requestSubmit()")

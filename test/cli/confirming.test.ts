@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { before, describe, test } from 'node:test'
 import { main, type Served, served, workplace } from './program.ts'
 
-describe('deleting for good', () => {
+describe('deleting for good, and sending many things again', () => {
   const where = workplace()
   let place: Served
   before(async () => {
@@ -35,6 +35,12 @@ describe('deleting for good', () => {
         'dead purge acme --all',
         /^Delete 0 dead letters of acme for good\? `sluice dead export acme` saves them first\. /,
       ],
+      ['dead replay acme --all --per-second 5', /^Send 0 dead letters of acme again, at most 5 a second\? \[y\/N\] /],
+      [
+        'recover acme main --since 1h',
+        /^Send 0 failed messages to main of acme again, as fast as the limits of each endpoint allow\? /,
+      ],
+      ['recover acme main --since 1h --missing', /^Send those of 0 messages that main of acme never received, /],
       ['dead purge acme msg_1', /^Delete the dead letters of message msg_1 of acme for good\? /],
     ]
     for (const [args, question] of asked) {

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { replay } from '../../src/domain/delivery.ts'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
 import { keyTime } from '../../src/domain/ids.ts'
-import type { DeadFilter, TaskWork } from '../../src/domain/task.ts'
+import { type DeadFilter, packLetters, type TaskWork } from '../../src/domain/task.ts'
 import { TaskRunner } from '../../src/engine/worker-jobs.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { StoreTrouble } from '../../src/store/store.ts'
@@ -11,6 +11,7 @@ import { begin, type World } from '../store/conformance/harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'
 
 const ever = { since: 0, until: Number.MAX_SAFE_INTEGER / 4096 }
+const wholeRange = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null }
 const anyDead: DeadFilter = {
   endpoint: null,
   message: null,
@@ -194,6 +195,46 @@ test('dead letters are replayed and purged by filter, and those of other applica
   await run(w, { type: 'dead.replay', input: { ...anyDead, endpoint: second.key } }, app.key)
   assert.equal((await replayed(w, second)).length, 250)
   assert.equal((await w.store.counts()).dead, 1)
+})
+
+test('chosen dead letters are replayed: those that are still dead, of the application, and died before', async (t) => {
+  const w = await world(t)
+  const [app, other] = [await w.application(), await w.application()]
+  const [endpoint, foreign] = [await w.endpoint(app), await w.endpoint(other)]
+  const worker = await w.join()
+  const keys = await publishMany(w, endpoint, 450)
+  const [theirs = 0] = await publishMany(w, foreign, 1)
+  await end(w, worker, endpoint, 'dead')
+  await end(w, worker, foreign, 'dead')
+  const [gone = 0] = keys
+  await w.store.replay([{ endpoint: endpoint.key, message: gone }])
+  const chosen = [...keys.slice(0, 420), 12345].map((message) => ({ endpoint: endpoint.key, message }))
+  const letters = packLetters([...chosen, { endpoint: foreign.key, message: theirs }])
+  const { data, steps } = await run(w, { type: 'dead.replay', input: { ...anyDead, letters } }, app.key)
+  assert.deepEqual([data.scanned, data.replayed, steps], [422, 419, 3])
+  assert.deepEqual(await replayed(w, endpoint), keys.slice(0, 420))
+  assert.equal((await w.store.counts()).dead, 31)
+})
+
+test('a chosen dead letter that has died again since is left out', async (t) => {
+  const w = await world(t)
+  const app = await w.application()
+  const endpoint = await w.endpoint(app)
+  const worker = await w.join()
+  const keys = await publishMany(w, endpoint, 2)
+  await end(w, worker, endpoint, 'dead')
+  const [letter] = await w.store.listDeadOf(endpoint.key, { ...wholeRange, order: 'ascending', limit: 1 })
+  assert(letter)
+  await w.pass(10)
+  const deliveries = keys.map((message) => ({ endpoint: endpoint.key, message }))
+  const input = { ...anyDead, before: letter.diedAt + 1, letters: packLetters(deliveries) }
+  await w.store.replay(deliveries.slice(0, 1))
+  for (const row of await w.rows(endpoint, replay)) {
+    await w.settle(worker, w.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
+  }
+  const { data } = await run(w, { type: 'dead.replay', input }, app.key)
+  assert.deepEqual([data.scanned, data.replayed], [2, 1])
+  assert.deepEqual(await replayed(w, endpoint), keys.slice(1))
 })
 
 test('usage is counted for the named applications, or for all', async (t) => {

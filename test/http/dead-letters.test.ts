@@ -338,6 +338,89 @@ describe('the contents of messages', () => {
   })
 })
 
+describe('a selection of dead letters', () => {
+  async function dead(s: Scene, count: number, eventType = 'x') {
+    const ids: string[] = []
+    for (let i = 0; i < count; i++) ids.push(await s.die(() => s.ask('POST', '/app/a/msg', { eventType, payload: {} })))
+    return ids
+  }
+  const taskOf = async (s: Scene, id: string) => (await s.ask('GET', `/api/v1/background-task/${id}`)).json
+
+  test('is counted by its filter, up to the instant just after the newest of them died', async () => {
+    const s = await scene()
+    await dead(s, 3)
+    await dead(s, 2, 'y')
+    const count = async (query = '', path = '/app/a/dead') => (await s.ask('GET', `${path}/count${query}`)).json
+    const { before, ...all } = await count()
+    assert.deepEqual(all, { count: 5, more: false })
+    const newest = (await s.ask('GET', '/app/a/dead?limit=1')).json.data[0].diedAt
+    assert.equal(Date.parse(before), Date.parse(newest) + 1)
+    assert.equal((await count(`?before=${before}`)).count, 5)
+    assert.equal((await count(`?before=${newest}`)).count < 5, true)
+    assert.equal((await count('?event_types=y')).count, 2)
+    assert.equal((await count('?reason=exhausted&endpoint_id=one')).count, 5)
+    assert.equal((await count('?reason=gone')).count, 0)
+    assert.equal((await count('', '/api/v1/dead')).count, 5)
+    assert.equal((await count('', '/app/b/dead')).count, 0)
+    assert.equal((await s.ask('GET', '/app/a/dead/count?msg_id=x')).status, 422)
+  })
+
+  test('is replayed once, however often the request is repeated under its key', async () => {
+    const s = await scene()
+    const ids = await dead(s, 4)
+    const { data } = (await s.ask('GET', '/app/a/dead')).json
+    const { before } = (await s.ask('GET', '/app/a/dead/count')).json
+    const letters = data
+      .filter(({ msgId }: { msgId: string }) => msgId !== ids[3])
+      .map(({ msgId, endpointId }: Record<string, string>) => ({ msgId, endpointId }))
+    const post = (key: string) => s.ask('POST', '/app/a/dead/replay', { letters, before }, { 'idempotency-key': key })
+    const [first, second] = [await post('one'), await post('one')]
+    assert.deepEqual([first.status, second.status, second.json.id], [202, 202, first.json.id])
+    await s.work()
+    const { state, data: done } = await taskOf(s, first.json.id)
+    assert.deepEqual([state, done], ['finished', { scanned: 3, replayed: 3, total: 3 }])
+    assert.equal((await s.store.counts()).dead, 1)
+    // A new key is a new request; what it names is gone, or died later than it says.
+    const third = await post('two')
+    await s.work()
+    assert.deepEqual((await taskOf(s, third.json.id)).data, { scanned: 3, replayed: 0, total: 3 })
+  })
+
+  test('names letters by id, without other fields that choose, and not those of another application', async () => {
+    const s = await scene()
+    await dead(s, 1)
+    const [{ msgId, endpointId }] = (await s.ask('GET', '/app/a/dead')).json.data
+    const post = (body: object, app = 'a') => s.ask('POST', `/app/${app}/dead/replay`, body)
+    for (const body of [
+      { letters: [] },
+      { letters: [{ msgId, endpointId: 'one' }] },
+      { letters: [{ msgId: 'msg_x', endpointId }] },
+      { letters: [{ msgId, endpointId }], endpointId: 'one' },
+      { letters: [{ msgId, endpointId }], eventTypes: ['x'] },
+      { letters: Array.from({ length: 1001 }, () => ({ msgId: 'm', endpointId: 'e' })) },
+    ]) {
+      assert.equal((await post(body)).status, 422, JSON.stringify(body).slice(0, 100))
+    }
+    const { json } = await post({ letters: [{ msgId, endpointId }] }, 'b')
+    await s.work()
+    assert.deepEqual((await taskOf(s, json.id)).data, { scanned: 1, replayed: 0, total: 1 })
+    assert.equal((await s.store.counts()).dead, 1)
+  })
+
+  test('of an endpoint is counted by the time of the messages', async () => {
+    const s = await scene()
+    await dead(s, 2)
+    await s.ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
+    const ask = async (since: number) =>
+      (await s.ask('GET', `/app/a/endpoint/one/replayable?since=${new Date(since).toISOString()}`)).json
+    const { until, ...counts } = await ask(Date.now() - 60_000)
+    assert.deepEqual(counts, { failed: 2, failedMore: false, messages: 3, messagesMore: false })
+    assert.ok(Date.parse(until) >= Date.now() - 1000)
+    const { failed, messages } = await ask(Date.now() + 500)
+    assert.deepEqual([failed, messages], [0, 0])
+  })
+})
+
 describe('a background task', () => {
   test('is paused, resumed and cancelled, and says so in words that Svix knows, too', async () => {
     const s = await scene()

@@ -25,7 +25,7 @@ import { isRef } from '../lookup.ts'
 import { byId, PageQuery, walk } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { readInstants, refuseIf } from '../validate.ts'
+import { type Part, readInstants, refuseIf } from '../validate.ts'
 
 /** The states that Svix's tasks have; its libraries refuse an answer with another. */
 const svixStatuses = ['running', 'finished', 'failed'] as const
@@ -86,9 +86,13 @@ export const perSecond = maybe(
 )
 
 /** The time a request means, up to now without `until`. Throws AppError when it is empty. */
-export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
-  const { since = 0, until = now + keySkewMs } = readInstants('body', { since: input.since, until: input.until })
-  const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
+export function readSpan(
+  input: { readonly since: string; readonly until?: string | null },
+  now: EpochMs,
+  part: Part = 'body',
+): Span {
+  const { since = 0, until = now + keySkewMs } = readInstants(part, { since: input.since, until: input.until })
+  const problem = { at: [part, 'since'], message: 'must be before until', type: 'range' }
   refuseIf(since >= until ? [problem] : [])
   return { since: Math.max(0, since), until }
 }

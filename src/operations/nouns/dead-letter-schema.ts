@@ -1,11 +1,12 @@
 import { type Static, type TProperties, Type } from 'typebox'
+import type { FieldError } from '../../domain/app-error.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { DeadLetter, MessageSummary } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { deadFilterFields } from '../../domain/filter-fields.ts'
-import { keyTime } from '../../domain/ids.ts'
+import { decodeKey, keyTime, type Prefix } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
-import type { DeadFilter } from '../../domain/task.ts'
+import { chosenLimit, type DeadFilter } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import {
   appId,
@@ -32,7 +33,7 @@ import {
 import { lookUp } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
-import { type Part, readInstants } from '../validate.ts'
+import { type Part, readInstants, refuseIf } from '../validate.ts'
 import { MessageAttemptOut } from './attempt-schema.ts'
 import { EnvelopeIn, MessageOut, Payload } from './message-schema.ts'
 
@@ -183,8 +184,45 @@ export function filterBody<More extends TProperties>(whose: Whose, more: More) {
   return Type.Unsafe<Names & Static<ReturnType<typeof Type.Object<More>>>>(Type.Object({ ...filter, ...more }, closed))
 }
 
+/** Dead letters by name: their number is bounded, and so is the work to read them. */
+export const Letters = maybe(
+  Type.Array(
+    Type.Object(
+      { msgId: described(upTo(64), 'Message, by id.'), endpointId: described(upTo(64), 'Endpoint, by id.') },
+      closed,
+    ),
+    {
+      minItems: 1,
+      maxItems: chosenLimit,
+      description:
+        'These dead letters alone; not with `msgId`, `endpointId` or `eventTypes`. Those that are gone by then are left out.',
+    },
+  ),
+)
+
+/** The deliveries that a body chooses; null when its filter does. */
+export function toLetters({ letters, ...filter }: Names & { readonly letters?: Static<typeof Letters> }) {
+  if (letters == null) return null
+  const problems: FieldError[] = []
+  for (const name of ['msgId', 'endpointId', 'eventTypes'] as const) {
+    if (filter[name] == null) continue
+    problems.push({ at: ['body', name], message: 'cannot be combined with letters', type: 'combination' })
+  }
+  const keyOf = (prefix: Prefix, id: string, at: FieldError['at']) => {
+    const key = decodeKey(prefix, id)
+    if (key === undefined) problems.push({ at, message: 'is not an id', type: 'id' })
+    return key ?? 0
+  }
+  const keys = letters.map(({ msgId, endpointId }, i) => ({
+    endpoint: keyOf('ep', endpointId, ['body', 'letters', i, 'endpointId']),
+    message: keyOf('msg', msgId, ['body', 'letters', i, 'msgId']),
+  }))
+  refuseIf(problems)
+  return keys
+}
+
 /** The filter in a query; a list also has pages. */
-export function filterQuery(whose: Whose, of: 'list' | 'all') {
+export function filterQuery(whose: Whose, of: 'list' | 'count' | 'all') {
   const filter = inQuery(
     whose === 'all' ? ofAll : { endpointId: ofEndpoint, ...ofAll, ...(of === 'all' && { msgId: ofMessage }) },
   )

@@ -1,11 +1,10 @@
 import { noSuch } from '../../domain/app-error.ts'
-import type { DeadLetterSummary, MessageSummary } from '../../domain/delivery.ts'
-import type { Application, Endpoint } from '../../domain/endpoint.ts'
-import type { DeadFilter } from '../../domain/task.ts'
+import type { DeadLetterSummary } from '../../domain/delivery.ts'
+import type { Application } from '../../domain/endpoint.ts'
+import { type DeadFilter, packLetters } from '../../domain/task.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { DeadRange } from '../../store/dead-letters.ts'
 import type { Order } from '../../store/messages.ts'
-import type { Store } from '../../store/store.ts'
 import { admin, attempt, type Need, read, view } from '../access.ts'
 import { writeLine } from '../dead-letter-jsonl.ts'
 import { listOf } from '../fields.ts'
@@ -14,7 +13,9 @@ import type { Parts } from '../parts.ts'
 import { type Noun, route } from '../route.ts'
 import { toAttemptOut } from './attempt-schema.ts'
 import { perSecond, startTask, TaskStartedOut } from './background-task.ts'
+import { countDead, DeadCountOut } from './dead-count.ts'
 import { deadLetterImport } from './dead-letter-import.ts'
+import { type Described, describedLetters, meets, rangeOf } from './dead-letter-rows.ts'
 import {
   DeadImportOut,
   DeadLetterLine,
@@ -23,14 +24,16 @@ import {
   DeadLineIn,
   filterBody,
   filterQuery,
+  Letters,
   namesIn,
   toDeadFilter,
   toDeadOut,
+  toLetters,
   type Whose,
 } from './dead-letter-schema.ts'
 
-export const DeadReplayIn = filterBody('one', { perSecond })
-const AnyDeadReplayIn = filterBody('all', { perSecond })
+export const DeadReplayIn = filterBody('one', { letters: Letters, perSecond })
+const AnyDeadReplayIn = filterBody('all', { letters: Letters, perSecond })
 
 /** An export looks at this many at a time, and holds no transaction in between. */
 const exportRows = 50
@@ -42,10 +45,13 @@ interface Place {
   readonly whose: Whose
   readonly needs: { readonly view: Need; readonly replay: Need }
   readonly ids: '' | '-all'
-  readonly summaries: Readonly<Record<'list' | 'replay' | 'purge' | 'export', string>>
+  readonly summaries: Readonly<Record<'list' | 'count' | 'replay' | 'purge' | 'export', string>>
   readonly replayIn: typeof DeadReplayIn
   readonly replayed: string
 }
+
+const onlyOnce =
+  'With `before` from a count, and an Idempotency-Key, a request that is repeated after a failure sends nothing twice.'
 
 const inApplication: Place = {
   path: '/app/:app/dead',
@@ -54,12 +60,13 @@ const inApplication: Place = {
   ids: '',
   summaries: {
     list: 'List dead letters',
+    count: 'Count dead letters',
     replay: 'Send dead letters again',
     purge: 'Delete dead letters',
     export: 'Export dead letters with their payloads, one per line',
   },
   replayIn: DeadReplayIn,
-  replayed: 'All dead letters that match every field; without fields, all of the application.',
+  replayed: `All dead letters that match every field; without fields, all of the application. ${onlyOnce}`,
 }
 
 const inAll: Place = {
@@ -69,12 +76,13 @@ const inAll: Place = {
   ids: '-all',
   summaries: {
     list: 'List the dead letters of all applications',
+    count: 'Count the dead letters of all applications',
     replay: 'Send dead letters of all applications again',
     purge: 'Delete dead letters of all applications',
     export: 'Export the dead letters of all applications, one per line',
   },
   replayIn: AnyDeadReplayIn,
-  replayed: 'All dead letters that match every field.',
+  replayed: `All dead letters that match every field. ${onlyOnce}`,
 }
 
 function listRoute({ path, whose, needs, ids, summaries }: Place) {
@@ -90,7 +98,8 @@ function listRoute({ path, whose, needs, ids, summaries }: Place) {
       const list = {
         read: (after: DeadRange['after'], order: Order, limit: number) =>
           store.listDead(app?.key ?? null, rangeOf(filter, after, order, limit)),
-        keep: async (rows: DeadLetterSummary[]) => (await described(store, rows)).filter((one) => meets(one, filter)),
+        keep: async (rows: DeadLetterSummary[]) =>
+          (await describedLetters(store, rows)).filter((one) => meets(one, filter)),
         keepsAll: filter.reason === null && filter.eventTypes === null,
         bytesOf: ({ row }: Described) => itemBytes + row.bytes,
         positionOf: (row: DeadLetterSummary) => row,
@@ -115,6 +124,19 @@ function listRoute({ path, whose, needs, ids, summaries }: Place) {
   })
 }
 
+function countRoute({ path, whose, needs, ids, summaries }: Place) {
+  return route(`GET ${path}/count`, needs.view, {
+    id: `v1.dead.count${ids}`,
+    summary: summaries.count,
+    query: filterQuery(whose, 'count'),
+    answers: { 200: DeadCountOut },
+    handle: async (call, parts) => {
+      const app = appOf(call)
+      return countDead(parts, app?.key ?? null, await toDeadFilter(parts, app, namesIn(call.query), 'query'))
+    },
+  })
+}
+
 function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place) {
   return route(`POST ${path}/replay`, needs.replay, {
     id: `v1.dead.replay${ids}`,
@@ -125,9 +147,13 @@ function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place)
     answers: { 202: TaskStartedOut },
     handle: async (call, parts) => {
       const app = appOf(call)
+      const { perSecond = null } = call.body
+      const letters = toLetters(call.body)
       const filter = await toDeadFilter(parts, app, call.body, 'body')
-      const work = { type: 'dead.replay', input: { ...filter, perSecond: call.body.perSecond ?? null } } as const
-      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, replayed: 0 })
+      const chosen = letters === null ? {} : { letters: packLetters(letters) }
+      const work = { type: 'dead.replay', input: { ...filter, ...chosen, perSecond } } as const
+      const total = letters === null ? {} : { total: letters.length }
+      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, replayed: 0, ...total })
     },
   })
 }
@@ -167,6 +193,7 @@ export const deadLetters = {
   schemas: {
     AnyDeadReplayIn,
     DeadReplayIn,
+    DeadCountOut,
     DeadLetterOut,
     DeadLetterTrailOut,
     DeadLetterLine,
@@ -175,6 +202,7 @@ export const deadLetters = {
   },
   routes: [
     listRoute(inApplication),
+    countRoute(inApplication),
     route('GET /app/:app/dead/:message/:endpoint', view, {
       id: 'v1.dead.get',
       summary: 'Get a dead letter with every attempt',
@@ -201,6 +229,7 @@ export const deadLetters = {
     exportRoute(inApplication),
     deadLetterImport,
     listRoute(inAll),
+    countRoute(inAll),
     replayRoute(inAll),
     purgeRoute(inAll),
     exportRoute(inAll),
@@ -220,7 +249,7 @@ async function* linesOf(
 ): AsyncGenerator<Buffer> {
   for (let after: DeadLetterSummary | null = null; ; ) {
     const rows: DeadLetterSummary[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
-    const kept = (await described(store, rows)).filter((one) => meets(one, filter))
+    const kept = (await describedLetters(store, rows)).filter((one) => meets(one, filter))
     const apps = await store.applicationRefs(kept.map(({ row }) => row.app))
     // A delivery may have a body of its own, which is about as large as the message's.
     for (const part of partsOf(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
@@ -239,31 +268,4 @@ async function* linesOf(
     if (rows.length < exportRows) return
     after = rows.at(-1) ?? null
   }
-}
-
-interface Described {
-  readonly row: DeadLetterSummary
-  readonly message: MessageSummary | undefined
-  readonly endpoint: Endpoint | undefined
-}
-
-/** Dead letters with their messages and endpoints. */
-async function described(store: Store, letters: readonly DeadLetterSummary[]): Promise<Described[]> {
-  const [summaries, endpoints] = await Promise.all([
-    store.loadSummaries([...new Set(letters.map(({ message }) => message))]),
-    store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))]),
-  ])
-  const messageOf = new Map(summaries.map((summary) => [summary.key, summary]))
-  const endpointOf = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
-  return letters.map((row) => ({ row, message: messageOf.get(row.message), endpoint: endpointOf.get(row.endpoint) }))
-}
-
-function meets({ row, message }: Described, { message: key, reason, eventTypes }: DeadFilter): boolean {
-  if (key !== null && row.message !== key) return false
-  if (reason !== null && row.reason !== reason) return false
-  return eventTypes === null || eventTypes.includes(message?.eventType ?? '')
-}
-
-function rangeOf(filter: DeadFilter, after: DeadRange['after'], order: Order, limit: number): DeadRange {
-  return { endpoint: filter.endpoint, from: filter.after, until: filter.before, after, order, limit }
 }

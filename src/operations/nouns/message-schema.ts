@@ -28,6 +28,7 @@ import {
   shortText,
   text,
   texts,
+  whole,
 } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import { ApplicationIn } from './application-schema.ts'
@@ -191,6 +192,11 @@ export const MessageOut = Type.Object({
   orderingKey: nullable(text(about.orderingKey)),
   timestamp: instant('Time of the event.'),
   deliveries: Type.Optional(nullable(DeliveryCounts)),
+  unfiltered: Type.Optional(
+    whole(
+      'In the answer to a publish, if above 0: deliveries that are dead letters with the reason `unfiltered`, because the filters of their endpoints would have taken more work than one request or application may cause. Replay them to send them, or publish fewer messages at once.',
+    ),
+  ),
 })
 
 export const MessagePrecheckOut = Type.Object({

@@ -242,9 +242,13 @@ function answered(accepted: Accepted | undefined, body: Buffer): Reply<202, Buff
 }
 
 function shown({ envelope, deliverAt, expiresAt }: ReadMessage, accepted: Accepted, payload: Uint8Array): Buffer {
-  const { key, id } = accepted
+  const { key, id, unfiltered } = accepted
   const { eventType, eventId, channels, tags = null, orderingKey = null } = envelope
-  return messageBytes({ key, id, eventType, eventId, channels, tags, deliverAt, expiresAt, orderingKey }, payload)
+  const bytes = messageBytes(
+    { key, id, eventType, eventId, channels, tags, deliverAt, expiresAt, orderingKey },
+    payload,
+  )
+  return unfiltered === 0 ? bytes : withFields(bytes, { unfiltered })
 }
 
 const comma = Buffer.from(',')

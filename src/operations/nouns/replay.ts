@@ -3,10 +3,11 @@ import { AppError } from '../../domain/app-error.ts'
 import type { Clock } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
+import { firstKeyAt } from '../../domain/ids.ts'
 import type { ReplayFilter, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
-import { attempt } from '../access.ts'
-import { closed, dateTime, described, integer, maybe } from '../fields.ts'
+import { attempt, view } from '../access.ts'
+import { closed, dateTime, described, flag, instant, integer, iso, maybe, optional, whole } from '../fields.ts'
 import { type Noun, route } from '../route.ts'
 import { refuseIf, toleranceMs } from '../validate.ts'
 import { success } from './attempt-schema.ts'
@@ -21,6 +22,23 @@ const ReplayIn = Type.Object(
   },
   closed,
 )
+
+const ReplayableQuery = Type.Object({
+  since: described(dateTime, 'From this instant on, RFC 3339.'),
+  until: optional(dateTime, 'Before this instant, RFC 3339; now by default.'),
+})
+
+const ReplayableOut = Type.Object({
+  failed: whole('Dead letters of the endpoint, which `recover` sends again.'),
+  failedMore: flag('Whether there may be more: counting stops at 100,000.'),
+  messages: whole(
+    'Messages of the application, among which `replay-missing` and `bulk-replay` look for those to send.',
+  ),
+  messagesMore: flag('Whether there may be more: counting stops at 100,000.'),
+  until: instant('The end of the span. With it as `until`, a replay takes no message that was accepted later.'),
+})
+
+const countLimit = 100_000
 
 const BulkReplayIn = Type.Object(
   {
@@ -74,7 +92,7 @@ export const replays = {
   tag: 'Replay',
   description:
     'Sending messages again: after all others, at the pace of the endpoint. Larger replays are background tasks.',
-  schemas: { ReplayIn, BulkReplayIn },
+  schemas: { ReplayIn, ReplayableOut, BulkReplayIn },
   routes: [
     route('POST /app/:app/msg/:message/endpoint/:endpoint/resend', attempt, {
       id: 'v1.message-attempt.resend',
@@ -84,6 +102,25 @@ export const replays = {
         if (message.expunged) throw new AppError('missing_payload', whyErased(message))
         await store.replay([{ endpoint: endpoint.key, message: message.key }])
         return {}
+      },
+    }),
+    route('GET /app/:app/endpoint/:endpoint/replayable', view, {
+      id: 'v1.endpoint.replayable',
+      summary: 'Count what a replay to an endpoint looks at',
+      query: ReplayableQuery,
+      answers: { 200: ReplayableOut },
+      handle: async ({ app, endpoint, query }, { store, clock }) => {
+        const { since, until } = readSpan(query, clock.now(), 'query')
+        const range = { from: firstKeyAt(since), until: Math.min(firstKeyAt(until), Number.MAX_SAFE_INTEGER) }
+        const failed = await store.countListed({ of: 'dead by message', endpoint: endpoint.key, ...range }, countLimit)
+        const messages = await store.countListed({ of: 'messages', app: app.key, ...range }, countLimit)
+        return {
+          failed,
+          failedMore: failed === countLimit,
+          messages,
+          messagesMore: messages === countLimit,
+          until: iso(until),
+        }
       },
     }),
     route('POST /app/:app/endpoint/:endpoint/recover', attempt, {

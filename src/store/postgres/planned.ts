@@ -306,6 +306,6 @@ export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) =
       wakes.request(endpoints, isFresh ? 0 : since, isFresh)
       signals.rows(endpoints, isFresh ? fresh : undefined)
     }
-    return { more: leftOver > done, app, merged }
+    return { more: leftOver > done, merged: merged.length === 0 ? [] : [{ app, endpoints: merged }] }
   }
 }

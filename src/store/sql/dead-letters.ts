@@ -82,6 +82,9 @@ const isWanted = 'dead.endpoint = wanted.endpoint and dead.message = wanted.mess
 const selectAmong = statement<DeliveryKey>('dead-among')`
   select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
   ${probe('dead', isWanted)}`
+const selectSummaries = statement<DeadLetterSummary>('dead-summaries')`
+  select ${deadSummaryColumns} from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
+  ${probe('dead', isWanted)}`
 const selectSome = statement<DeadLetter & { readonly place: number }>('some-dead')`
   select wanted.place, ${deadColumns} from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
   ${probe('dead', isWanted)}`
@@ -161,6 +164,10 @@ export function deadLetters(port: Port): Methods<Omit<DeadLetters, 'replay' | 'f
 
     *deadAmong(deliveries) {
       return deliveries.length === 0 ? [] : yield* port.all(selectAmong, { deliveries: keysOf(deliveries) })
+    },
+
+    *summariseDead(deliveries) {
+      return deliveries.length === 0 ? [] : yield* port.all(selectSummaries, { deliveries: keysOf(deliveries) })
     },
 
     *loadDead(deliveries) {

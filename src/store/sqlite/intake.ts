@@ -74,7 +74,7 @@ export function intake(connection: Connection): SqliteIntake {
     const { expiresInMs = null, orderingKey = null, trace = null, special, variants } = publication
     const expiresAt = expiresInMs === null ? null : now + Math.floor(expiresInMs)
     const plan = planOf(special)
-    const kept = special === undefined ? null : toJson(keptPlan(special, wide))
+    const kept = special === undefined ? null : toJson(wide ? plan : keptPlan(special, wide))
     const identity = connection.insertNew('msg', now, ({ key, id }) => {
       const head = [key, id, app, eventType, eventId, channels, contentType] as const
       const times = [deliverAt, expiresAt] as const

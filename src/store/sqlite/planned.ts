@@ -6,7 +6,7 @@ import { type Plan, plainly } from '../plan.ts'
 import { type Expansion, nothingExpanded, type Special, type Variant } from '../publishing.ts'
 import { fromJson } from '../sql/statement.ts'
 import type { Connection } from './connection.ts'
-import { type Queued, type Queueing, wakeAt } from './queueing.ts'
+import { type FreshRow, type Queued, type Queueing, wakeAt } from './queueing.ts'
 import { deadLetterWriter } from './settling.ts'
 
 /** A message whose deliveries are not all plain. */
@@ -35,15 +35,17 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
   const drop = deadLetterWriter(connection)
   const join = windows(connection)
   // Leans on pending's primary key, read backwards.
-  const lastFresh = connection.prepare<{ due_at: EpochMs; message: number }>(
+  const lastFresh = connection.prepare<FreshRow>(
     'select due_at, message from pending where endpoint = ? and class = 0 order by due_at desc, message desc limit 1',
   )
 
   /** Behind all accepted before, also by another process, in the same millisecond or before a clock was set back. */
-  function behindOthers(endpoint: number, message: number, at: EpochMs): EpochMs {
-    const last = lastFresh.get(endpoint)
-    if (last === undefined) return at
-    return Math.max(at, last.message < message ? last.due_at : last.due_at + 1)
+  function behindOthers({ last }: Queued, endpoint: number, message: number, at: EpochMs): EpochMs {
+    // Read once per transaction: for 25,000 rows of 50 lanes, the reads took 90 of 130 ms.
+    const row = last.get(endpoint) ?? lastFresh.get(endpoint)
+    const dueAt = row === undefined ? at : Math.max(at, row.message < message ? row.due_at : row.due_at + 1)
+    last.set(endpoint, { due_at: dueAt, message })
+    return dueAt
   }
 
   return (queued, endpoints, { key, app, since, expiresAt, plan, late }) => {
@@ -71,7 +73,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
         wakeAt(due, endpoint, joined.dueAt)
         continue
       }
-      const dueAt = orderKey === null || delayed ? rowDueAt : behindOthers(endpoint, key, rowDueAt)
+      const dueAt = orderKey === null || delayed ? rowDueAt : behindOthers(queued, endpoint, key, rowDueAt)
       add.run(endpoint, rowClass, dueAt, key, since, orderKey, expiresAt, variant)
       wakeAt(due, endpoint, since)
     }
@@ -149,6 +151,8 @@ interface Wide extends Pick<PlannedMessage, 'key' | 'app' | 'expiresAt' | 'plan'
   readonly endpoints: readonly number[]
 }
 
+type Merged = Expansion['merged'][number]
+
 /**
  * Makes the function that expands wide messages. The rows and the cursor behind them are one transaction, so that a crash
  * between two chunks leaves neither a gap nor a row twice. The endpoints of the message were chosen when it was accepted;
@@ -179,29 +183,37 @@ export function fanOut(
     return parsed
   }
 
+  /** Queues up to `limit` more deliveries of one message; answers how many it was asked for. */
+  function expandOne(queued: Queued, { message: key, since, next }: Cursor, limit: number, merged: Merged[]): number {
+    const { app, endpoints, expiresAt, plan } = wideOf(key)
+    const end = Math.min(next + limit, endpoints.length)
+    const chunk = endpoints
+      .slice(next, end)
+      .filter((endpoint) => plan?.[endpoint]?.orderKey === undefined && live.get(endpoint) !== undefined)
+    if (plan === null && expiresAt === null) enqueue(queued, chunk, key, since)
+    else {
+      const replaced = enqueuePlanned(queued, chunk, { key, app, since, expiresAt, plan, late: true })
+      if (replaced.length > 0) merged.push({ app, endpoints: replaced })
+    }
+    if (end < endpoints.length) move.run(end, key)
+    else {
+      remove.run(key)
+      parsed = undefined
+    }
+    return end - next
+  }
+
   return (limit) => {
     if (any.get() === undefined) return nothingExpanded
-    const expanded = inTransaction((queued) => {
-      const found = cursor.get()
-      if (found === undefined) return nothingExpanded
-      const { app, endpoints, expiresAt, plan } = wideOf(found.message)
-      const end = found.next + limit
-      const chunk = endpoints
-        .slice(found.next, end)
-        .filter((endpoint) => plan?.[endpoint]?.orderKey === undefined && live.get(endpoint) !== undefined)
-      let merged: readonly number[] = []
-      if (plan === null && expiresAt === null) enqueue(queued, chunk, found.message, found.since)
-      else {
-        const message = { key: found.message, app, since: found.since, expiresAt, plan, late: true }
-        merged = enqueuePlanned(queued, chunk, message)
+    const merged: Merged[] = []
+    inTransaction((queued) => {
+      // A batch may leave a thousand messages of some deliveries each: together they cost one write to the disk.
+      for (let left = limit; left > 0; ) {
+        const found = cursor.get()
+        if (found === undefined) break
+        left -= Math.max(1, expandOne(queued, found, left, merged))
       }
-      if (end < endpoints.length) move.run(end, found.message)
-      else {
-        remove.run(found.message)
-        parsed = undefined
-      }
-      return { app, merged }
     })
-    return { ...expanded, more: any.get() !== undefined }
+    return { merged, more: any.get() !== undefined }
   }
 }

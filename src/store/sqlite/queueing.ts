@@ -10,12 +10,20 @@ export interface Queued {
   readonly freshAt: EpochMs
   /** When each endpoint has something to do. */
   readonly due: Map<number, EpochMs>
+  /** The last fresh row of each ordered lane that was queued for. */
+  readonly last: Map<number, FreshRow>
   onlyFresh: boolean
   wide: boolean
   /** Accepted messages that are plain and due at once. */
   readonly fresh: StoredMessage[]
   /** Something else was queued as well. */
   mixed: boolean
+}
+
+/** The place of a row among the fresh ones of its endpoint. */
+export interface FreshRow {
+  readonly due_at: EpochMs
+  readonly message: number
 }
 
 /** Adds a message to the queues of endpoints, inside the caller's transaction. */
@@ -50,6 +58,7 @@ export function queueing(connection: Connection): Queueing {
       now,
       freshAt: lastFreshAt,
       due: new Map(),
+      last: new Map(),
       onlyFresh: true,
       wide: false,
       fresh: [],

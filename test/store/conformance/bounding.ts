@@ -86,6 +86,18 @@ export function bounding(open: Open): void {
     assert.deepEqual(await world.store.counts(), { pending: 0, dead: 2, messages: 2, attempts: 1 })
     const deliveries = [row.message, key, 1].map((message) => ({ endpoint: endpoint.key, message }))
     assert.deepEqual(await world.store.deadAmong(deliveries), deliveries.slice(0, 2))
+    const summaries = (await world.store.summariseDead(deliveries)).map(({ message, reason, bytes }) => [
+      message,
+      reason,
+      bytes,
+    ])
+    assert.deepEqual(
+      new Set(summaries),
+      new Set([
+        [row.message, 'aged', 0],
+        [key, 'aged', 0],
+      ]),
+    )
     assert.deepEqual(await world.store.endResting(ends), [], 'they have ended')
     assert.equal((await world.store.counts()).dead, 2)
   })

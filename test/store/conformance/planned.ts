@@ -262,6 +262,36 @@ export function planned(open: Open): void {
     assert.deepEqual(await world.store.counts(), { pending: 6, dead: 2, messages: 2, attempts: 0 })
   })
 
+  test('dead letters that are too many for one transaction are stored in parts, each once', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const endpoints = await Promise.all(Array.from({ length: 25 }, () => world.endpoint(app)))
+    const [taken, ...refusing] = endpoints
+    assert(taken)
+    const special = refusing.map(({ key }) => ({ endpoint: key, drop: 'unfiltered' as const }))
+    const publication = await world.publication(endpoints, { special })
+    const messages = Array.from({ length: 200 }, () => publication)
+    const letters = messages.length * refusing.length
+    assert.equal((await world.store.publishTogether(messages, null)).state, 'accepted')
+    let dead = (await world.store.counts()).dead
+    assert.ok(dead <= 2000, `${dead} dead letters were stored with the messages`)
+    for (let more = true; more; ) {
+      more = (await world.store.expand(400)).more
+      const now = (await world.store.counts()).dead
+      assert.ok(now - dead <= 400, `${now - dead} dead letters were stored together`)
+      dead = now
+    }
+    assert.deepEqual(await world.store.counts(), {
+      pending: messages.length,
+      dead: letters,
+      messages: 200,
+      attempts: 0,
+    })
+    const first = { of: 'dead', app: app.key, endpoint: special[0]?.endpoint ?? 0, from: 0 } as const
+    assert.equal(await world.store.countListed({ ...first, until: Number.MAX_SAFE_INTEGER }, 1000), messages.length)
+    assert.equal((await world.rows(taken)).length, 100, 'a page of them')
+  })
+
   test('a message within a caller’s transaction is planned too, if that commits', async (t) => {
     const world = await begin(t, open)
     const { app, shaped, dropped, publication } = await mixed(world)

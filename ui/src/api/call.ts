@@ -6,11 +6,17 @@ import type { Operations, Problem, ValidationProblem } from './schema.ts'
 export type OperationName = keyof Operations
 export type Answer<Name extends OperationName> = Operations[Name]['answer']
 
+/** A POST with the same key is carried out once, and answered as the first time. */
+interface Once {
+  readonly once?: string
+}
+
 /** A part of a request is left out where it has no field. */
 type Part<Key extends string, Value> = object extends Value
   ? { readonly [K in Key]?: Value | undefined }
   : { readonly [K in Key]: Value }
-export type Input<Name extends OperationName> = Part<'path', Operations[Name]['path']> &
+export type Input<Name extends OperationName> = Once &
+  Part<'path', Operations[Name]['path']> &
   Part<'query', Operations[Name]['query']> &
   (undefined extends Operations[Name]['body']
     ? { readonly body?: Operations[Name]['body'] }
@@ -68,15 +74,15 @@ export async function call<Name extends OperationName>(
   operation: Name,
   ...[input]: Inputs<Name>
 ): Promise<Answer<Name>> {
-  const { path, query, body } = (input ?? {}) as { path?: object; query?: object; body?: unknown }
-  const response = await send(operation, { path, query, body })
+  const { path, query, body, once } = (input ?? {}) as Once & { path?: object; query?: object; body?: unknown }
+  const response = await send(operation, { path, query, body, ...(once !== undefined && { once }) })
   if (response.status === 204) return undefined as Answer<Name>
   const isJson =
     response.headers.get('content-type')?.includes('json') && !response.headers.get('content-type')?.includes('jsonl')
   return (isJson ? await response.json() : await response.text()) as Answer<Name>
 }
 
-interface Request {
+interface Request extends Once {
   readonly path?: object | undefined
   readonly query?: object | undefined
   readonly body?: unknown
@@ -121,11 +127,12 @@ export async function send(operation: string, request: Request): Promise<Respons
 
 async function sendNow(
   operation: string,
-  { path, query, body, contentType, signal, bearer }: Request,
+  { path, query, body, contentType, signal, bearer, once }: Request,
 ): Promise<Response> {
   const [method = 'GET', template = ''] = operation.split(' ')
   const headers: Record<string, string> = { ...always }
   if (body !== undefined) headers['content-type'] = contentType ?? 'application/json'
+  if (once !== undefined) headers['idempotency-key'] = once
   if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`
   if (method !== 'GET' && forgeryToken !== undefined) headers['x-sluice-token'] = forgeryToken
   const response = await fetch(urlOf(template, path, query), {

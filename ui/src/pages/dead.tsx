@@ -9,13 +9,14 @@ import { Menu } from '../parts/menu.tsx'
 import { Empty, Failure, Page } from '../parts/page.tsx'
 import { Status } from '../parts/pill.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { capital, count, shortUrl, words } from '../parts/text.ts'
+import { capital, count, exact, shortUrl, words } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
-import { navigate, query, setQuery } from '../router.ts'
+import { query, setQuery } from '../router.ts'
 import { isAdmin, maySendAgain } from '../session.ts'
 import { ApplicationPicker } from './application-picker.tsx'
-import { PaceField, paceOf, SendAgainFooter } from './pace.tsx'
+import { chosenLimit, countDead, type DeadListFilter, ReplayDead } from './replay-dead.tsx'
+import { TaskProgress } from './task-progress.tsx'
 
 const reasons = [
   'exhausted',
@@ -30,19 +31,13 @@ const reasons = [
 ] as const
 type Reason = (typeof reasons)[number]
 
-interface Filter {
-  readonly reason?: Reason
-  readonly event_types?: string[]
-  readonly after?: string
-}
-
 /** Deliveries that used up their attempts or their time. They can be sent again, exported, imported and deleted. */
 export function DeadPage() {
   const app = query.value.get('app') ?? ''
   const reason = query.value.get('reason') ?? ''
   const type = query.value.get('type') ?? ''
   const since = query.value.get('since') ?? ''
-  const filter: Filter = {
+  const filter: DeadListFilter = {
     ...(reason !== '' && { reason: reason as Reason }),
     ...(type !== '' && { event_types: [type] }),
     ...(since !== '' && {
@@ -56,39 +51,35 @@ export function DeadPage() {
       : call('GET /app/{app_id}/dead', { path: { app_id: app }, query: asked })
   })
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
-  const [shown, setShown] = useState<'replay' | 'import'>()
+  const [shown, setShown] = useState<'replay' | 'replay chosen' | 'import'>()
+  const [purging, setPurging] = useState<string>()
   const isFiltered = app + reason + type + since !== ''
 
-  async function resendSelected(): Promise<void> {
-    const chosen = list.rows.filter((row) => selected.has(keyOf(row)))
-    let sent = 0
-    for (const { appId, msgId, endpointId } of chosen) {
-      const path = { app_id: appId, msg_id: msgId, endpoint_id: endpointId }
-      await call('POST /app/{app_id}/msg/{msg_id}/endpoint/{endpoint_id}/resend', { path })
-      sent++
-    }
-    say(`${count(sent, 'dead letter')} sent again.`)
+  const chosen = list.rows.filter((row) => selected.has(keyOf(row)))
+  const isAllLoaded = chosen.length > 0 && chosen.length === list.rows.length
+
+  async function ended(): Promise<void> {
     setSelected(new Set())
     await list.refresh()
   }
 
   async function purge(): Promise<void> {
+    const { count: found, more, before } = await countDead(app, filter)
+    const what = more ? `${exact(found)}+ dead letters` : count(found, 'dead letter')
     const go = await confirm({
-      title: isFiltered ? 'Delete the dead letters of this filter?' : 'Delete all dead letters?',
+      title: `Delete ${what}${isFiltered ? ' of this filter' : ''}?`,
       text: 'They cannot be sent again afterwards. Export them first if in doubt.',
       action: 'Delete',
       kind: 'danger',
       typed: 'delete',
     })
     if (!go) return
-    await act(
-      () =>
-        app === ''
-          ? call('DELETE /dead', { query: filter })
-          : call('DELETE /app/{app_id}/dead', { path: { app_id: app }, query: filter }),
-      'Deleting has begun.',
-    )
-    await list.refresh()
+    const query = { ...filter, before }
+    const { id } =
+      app === ''
+        ? await call('DELETE /dead', { query })
+        : await call('DELETE /app/{app_id}/dead', { path: { app_id: app }, query })
+    setPurging(id)
   }
 
   const exportTo = urlOf(app === '' ? '/dead/export' : '/app/{app_id}/dead/export', { app_id: app }, filter)
@@ -97,9 +88,9 @@ export function DeadPage() {
       title="Dead letters"
       actions={
         <>
-          {maySendAgain() && selected.size > 0 && (
-            <Button icon="refresh" onPress={resendSelected}>
-              Replay {selected.size}
+          {maySendAgain() && chosen.length > 0 && chosen.length <= chosenLimit && (
+            <Button icon="refresh" onPress={() => setShown('replay chosen')}>
+              Replay {exact(chosen.length)}…
             </Button>
           )}
           {maySendAgain() && list.rows.length > 0 && (
@@ -157,6 +148,16 @@ export function DeadPage() {
         />
       </div>
       {list.error && <Failure error={list.error} retry={list.refresh} />}
+      {maySendAgain() && (chosen.length > chosenLimit || (isAllLoaded && !list.done)) && (
+        <p class="callout" data-tone="info" role="status">
+          {chosen.length > chosenLimit
+            ? `${exact(chosen.length)} rows are selected; up to ${exact(chosenLimit)} can be replayed one by one. `
+            : `${exact(chosen.length)} rows are selected, and there are more. `}
+          <Button kind="plain" onPress={() => setShown('replay')}>
+            {isFiltered ? 'Replay all that match…' : 'Replay all of them…'}
+          </Button>
+        </p>
+      )}
       <div class="card">
         <Table
           label="Dead letters"
@@ -177,7 +178,26 @@ export function DeadPage() {
           }
         />
       </div>
-      {shown === 'replay' && <ReplayDead app={app} filter={filter} onClose={() => setShown(undefined)} />}
+      {shown?.startsWith('replay') && (
+        <ReplayDead
+          app={app}
+          filter={filter}
+          chosen={shown === 'replay chosen' ? chosen : undefined}
+          onClose={() => {
+            setShown(undefined)
+            // The dialog may be closed before it has noticed the end of the task.
+            void list.refresh()
+          }}
+          onEnd={ended}
+        />
+      )}
+      {purging !== undefined && (
+        <Dialog title="Deleting dead letters" onClose={() => setPurging(undefined)}>
+          <div class="body">
+            <TaskProgress app={app} task={purging} onEnd={ended} />
+          </div>
+        </Dialog>
+      )}
       {shown === 'import' && <ImportDead app={app} onClose={() => setShown(undefined)} onDone={list.refresh} />}
     </Page>
   )
@@ -227,38 +247,6 @@ const columns: Column<DeadLetterOut>[] = [
   { name: 'Tries', width: '48px', align: 'end', narrow: 'hide', cell: ({ attempts }) => attempts },
   { name: 'Died', width: '84px', align: 'end', cell: ({ diedAt }) => <Ago at={diedAt} /> },
 ]
-
-/** Sends all dead letters of a filter again, at a pace. */
-function ReplayDead({ app, filter, onClose }: { app: string; filter: Filter; onClose(): void }) {
-  return (
-    <Dialog title="Replay dead letters" onClose={onClose}>
-      <form
-        onSubmit={async (event) => {
-          event.preventDefault()
-          const perSecond = paceOf(new FormData(event.currentTarget))
-          const { event_types: eventTypes, ...rest } = filter
-          const body = { ...rest, ...(eventTypes && { eventTypes }), perSecond }
-          try {
-            const { id } =
-              app === ''
-                ? await call('POST /dead/replay', { body })
-                : await call('POST /app/{app_id}/dead/replay', { path: { app_id: app }, body })
-            say('Started.')
-            navigate(`/tasks/${id}`)
-          } catch (error) {
-            say(error instanceof Error ? error.message : String(error), 'bad')
-          }
-        }}
-      >
-        <div class="body">
-          <p>Each is tried again by the rules of its endpoint, behind the endpoint's fresh deliveries.</p>
-          <PaceField />
-        </div>
-        <SendAgainFooter onClose={onClose} />
-      </form>
-    </Dialog>
-  )
-}
 
 interface ImportProps {
   readonly app: string

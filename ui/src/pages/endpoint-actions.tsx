@@ -8,13 +8,11 @@ import { Button } from '../parts/button.tsx'
 import { Code } from '../parts/code.tsx'
 import { confirm, Dialog } from '../parts/dialog.tsx'
 import type { MenuItem } from '../parts/menu.tsx'
-import { Segmented } from '../parts/page.tsx'
-import { say } from '../parts/toast.tsx'
 import { navigate } from '../router.ts'
 import { mayManage, maySendAgain } from '../session.ts'
 import type { EndpointPath } from './endpoint.tsx'
 import { Grace } from './grace.tsx'
-import { PaceField, paceOf, SendAgainFooter } from './pace.tsx'
+import { ReplayDialog } from './replay-dialog.tsx'
 
 export type EndpointDialog = 'test' | 'replay' | 'secret' | 'rotate'
 
@@ -104,11 +102,6 @@ export function endpointMenu(
   return items
 }
 
-function showTask(id: string): void {
-  say('Started.')
-  navigate(`/tasks/${id}`)
-}
-
 /** The dialogs of an endpoint, of which one is open at a time. */
 export function useEndpointDialogs(at: EndpointPath) {
   const [shown, open] = useState<EndpointDialog>()
@@ -117,7 +110,7 @@ export function useEndpointDialogs(at: EndpointPath) {
     open,
     render(endpoint: EndpointOut, refresh: () => Promise<void>) {
       if (shown === 'test') return <TestDialog at={at} endpoint={endpoint} onClose={close} onDone={refresh} />
-      if (shown === 'replay') return <ReplayDialog at={at} onClose={close} onStarted={showTask} />
+      if (shown === 'replay') return <ReplayDialog at={at} onClose={close} onEnd={refresh} />
       if (shown === 'secret') return <SecretDialog at={at} onClose={close} />
       if (shown === 'rotate') return <RotateDialog at={at} onClose={close} />
       return null
@@ -173,74 +166,6 @@ export function TestDialog({
             Send
           </Button>
         </footer>
-      </form>
-    </Dialog>
-  )
-}
-
-type Replay = 'recover' | 'replay-missing' | 'bulk-replay'
-
-const replays: Readonly<Record<Replay, string>> = {
-  recover: 'Messages whose deliveries failed for good (dead letters) are sent again.',
-  'replay-missing': "Messages that match the endpoint's filters and that it never received are sent.",
-  'bulk-replay': 'All messages that were sent to the endpoint are sent again, also those that arrived.',
-}
-
-const ranges = [
-  ['3600', 'Last hour'],
-  ['86400', 'Last 24 hours'],
-  ['604800', 'Last 7 days'],
-  ['2592000', 'Last 30 days'],
-] as const
-
-/** Sends messages again, at a pace. */
-export function ReplayDialog({ at, onClose, onStarted }: DialogProps & { onStarted(task: string): void }) {
-  const [kind, setKind] = useState<Replay>('recover')
-  return (
-    <Dialog title="Send messages again" onClose={onClose}>
-      <form
-        onSubmit={async (event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
-          const since = new Date(Date.now() - Number(form.get('since')) * 1000).toISOString()
-          const pace = paceOf(form)
-          try {
-            const { id } = await call(`POST /app/{app_id}/endpoint/{endpoint_id}/${kind}`, {
-              path: at,
-              body: { since, perSecond: pace },
-            })
-            onClose()
-            onStarted(id)
-          } catch (error) {
-            say(error instanceof Error ? error.message : String(error), 'bad')
-          }
-        }}
-      >
-        <div class="body">
-          <Segmented<Replay>
-            label="Messages"
-            value={kind}
-            choices={[
-              ['recover', 'Failed'],
-              ['replay-missing', 'Missed'],
-              ['bulk-replay', 'All'],
-            ]}
-            onChange={setKind}
-          />
-          <p class="soft">{replays[kind]}</p>
-          <label class="field">
-            <span class="label">Published within</span>
-            <select name="since">
-              {ranges.map(([seconds, label]) => (
-                <option key={seconds} value={seconds} selected={seconds === '86400'}>
-                  {label}
-                </option>
-              ))}
-            </select>
-          </label>
-          <PaceField />
-        </div>
-        <SendAgainFooter onClose={onClose} />
       </form>
     </Dialog>
   )

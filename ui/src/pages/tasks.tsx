@@ -2,17 +2,16 @@ import { pageItems } from '../../../src/domain/api.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import type { BackgroundTaskOut } from '../api/schema.ts'
-import { act } from '../parts/act.ts'
-import { Button, Id } from '../parts/button.tsx'
+import { Id } from '../parts/button.tsx'
 import { Code } from '../parts/code.tsx'
-import { confirm } from '../parts/dialog.tsx'
 import { Empty, Facts, Failure, Loading, Page, Section } from '../parts/page.tsx'
 import { Pill } from '../parts/pill.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { capital, exact, perSecond, words } from '../parts/text.ts'
+import { capital, perSecond, words } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import type { Params } from '../router.ts'
 import { isAdmin } from '../session.ts'
+import { Progress, TaskButtons } from './task-progress.tsx'
 import { useRepeat } from './use-repeat.ts'
 
 /** Work that goes on in the background: replays, purges, counts. */
@@ -62,30 +61,6 @@ function titleOf(task: string): string {
   return capital(words(task))
 }
 
-/** How far a task is, as far as it says. */
-export function Progress({ task: { data, state } }: { task: Pick<BackgroundTaskOut, 'data' | 'state'> }) {
-  const scanned = numberOf(data.scanned)
-  const total = numberOf(data.total) ?? numberOf(data.totalAtLeast)
-  if (scanned === undefined) return <span class="faint">–</span>
-  const isOver = state === 'finished'
-  const share = isOver ? 1 : total === undefined || total === 0 ? 0 : scanned / total
-  return (
-    <span class="progress">
-      <span class="meter" role="progressbar" aria-label="Progress" aria-valuenow={Math.round(share * 100)}>
-        <i style={{ width: `${Math.min(100, share * 100)}%` }} />
-      </span>
-      <span class="soft">
-        {exact(scanned)}
-        {total !== undefined && ` of ${exact(total)}${data.total === undefined ? '+' : ''}`}
-      </span>
-    </span>
-  )
-}
-
-function numberOf(value: unknown): number | undefined {
-  return typeof value === 'number' ? value : undefined
-}
-
 /** One task with its live progress. */
 export function TaskPage({ params }: { params: Params }) {
   const path = { task_id: params.task ?? '' }
@@ -99,42 +74,13 @@ export function TaskPage({ params }: { params: Params }) {
     )
   }
   if (data === undefined) return <Loading />
-  const run = async (operation: 'pause' | 'resume' | 'cancel', done: string) => {
-    await act(() => call(`POST /background-task/{task_id}/${operation}`, { path }), done)
-    await task.refresh()
-  }
   const isOpen = data.state === 'running' || data.state === 'paused'
   return (
     <Page
       title={titleOf(data.task)}
       up={[['Tasks', '/tasks']]}
       note={<Pill state={data.state} />}
-      actions={
-        isAdmin() &&
-        isOpen && (
-          <>
-            {data.state === 'running' ? (
-              <Button icon="pause" onPress={() => run('pause', 'Paused.')}>
-                Pause
-              </Button>
-            ) : (
-              <Button icon="play" kind="primary" onPress={() => run('resume', 'Resumed.')}>
-                Resume
-              </Button>
-            )}
-            <Button
-              icon="close"
-              onPress={async () => {
-                const text = 'What it has done stays done.'
-                if (await confirm({ title: 'End this task?', text, action: 'End it', kind: 'danger' }))
-                  await run('cancel', 'Ended.')
-              }}
-            >
-              End
-            </Button>
-          </>
-        )
-      }
+      actions={isAdmin() && isOpen && <TaskButtons task={data} onChange={task.refresh} />}
     >
       <p class="sub">
         <Id id={data.id} />

@@ -5,16 +5,16 @@ import { type Live, useLive } from '../api/live.ts'
 import type { EndpointOut } from '../api/schema.ts'
 import { Credentials } from '../pages/credentials.tsx'
 import { Attempts, type EndpointPath } from '../pages/endpoint.tsx'
-import { ReplayDialog, TestDialog } from '../pages/endpoint-actions.tsx'
+import { TestDialog } from '../pages/endpoint-actions.tsx'
 import { chosenRange, EndpointCharts, useHistory } from '../pages/history.tsx'
-import { Progress } from '../pages/tasks.tsx'
+import { ReplayDialog } from '../pages/replay-dialog.tsx'
+import { TaskProgress } from '../pages/task-progress.tsx'
 import { useNews } from '../pages/use-repeat.ts'
 import { act } from '../parts/act.ts'
 import { Button, Id } from '../parts/button.tsx'
 import { confirm } from '../parts/dialog.tsx'
 import { Menu, type MenuItem } from '../parts/menu.tsx'
 import { Facts, Failure, Loading, Page, Section, Segmented, Stat } from '../parts/page.tsx'
-import { Pill } from '../parts/pill.tsx'
 import { exact, figure, share, shortUrl, span } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
@@ -75,7 +75,13 @@ export function EndpointPage({ params }: { params: Params }) {
           )}
         </p>
       )}
-      {replay !== undefined && <ReplayProgress key={replay} app={at.app_id} task={replay} />}
+      {replay !== undefined && dialog !== 'replay' && (
+        <Section title="Sending again">
+          <div class="inside">
+            <TaskProgress key={replay} app={at.app_id} task={replay} />
+          </div>
+        </Section>
+      )}
       <div class="toolbar">
         <Segmented<View>
           label="View"
@@ -92,16 +98,7 @@ export function EndpointPage({ params }: { params: Params }) {
       {view === 'settings' && <Settings endpoint={known} at={at} onChange={refresh} />}
       {view === 'signature' && <SignatureView at={at} />}
       {dialog === 'test' && <TestDialog at={at} endpoint={known} onClose={close} onDone={refresh} />}
-      {dialog === 'replay' && (
-        <ReplayDialog
-          at={at}
-          onClose={close}
-          onStarted={(task) => {
-            say('Started. The messages are sent after everything that is new.')
-            setReplay(task)
-          }}
-        />
-      )}
+      {dialog === 'replay' && <ReplayDialog at={at} onClose={close} onStarted={setReplay} onEnd={refresh} />}
     </Page>
   )
 }
@@ -187,20 +184,6 @@ function Actions({ endpoint, at, refresh, open }: ActionsProps) {
       )}
       <Menu label="More actions" items={items} />
     </>
-  )
-}
-
-/** How far the replay is that was started here. */
-function ReplayProgress({ app, task }: { app: string; task: string }) {
-  const path = { app_id: app, task_id: task }
-  const asked = useAsk('GET /app/{app_id}/background-task/{task_id}', { path }, 1000)
-  if (asked.data === undefined) return null
-  return (
-    <Section title="Sending again" note={<Pill state={asked.data.state} />}>
-      <div class="inside">
-        <Progress task={asked.data} />
-      </div>
-    </Section>
   )
 }
 

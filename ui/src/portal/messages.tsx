@@ -4,10 +4,9 @@ import { useAsk, usePages } from '../api/ask.ts'
 import { ApiError, call } from '../api/call.ts'
 import type { MessageOut } from '../api/schema.ts'
 import { MessageView } from '../pages/message.tsx'
+import { ReplayDead } from '../pages/replay-dead.tsx'
 import { useRepeat } from '../pages/use-repeat.ts'
-import { act } from '../parts/act.ts'
 import { Button } from '../parts/button.tsx'
-import { confirm } from '../parts/dialog.tsx'
 import { Empty, Failure, Page, Segmented } from '../parts/page.tsx'
 import { Pill } from '../parts/pill.tsx'
 import { type Column, Table } from '../parts/table.tsx'
@@ -48,6 +47,7 @@ export function MessagesPage() {
     }),
   )
   useRepeat(list.refresh, list.rows.length <= pageItems.usual ? 4000 : undefined)
+  const [isReplaying, setReplaying] = useState(false)
   const isFiltered = status !== 'all' || eventType !== '' || hours !== ''
   return (
     <Page
@@ -56,7 +56,7 @@ export function MessagesPage() {
         status === 'fail' &&
         list.rows.length > 0 &&
         maySendAgain() && (
-          <Button icon="refresh" onPress={() => replayAll(app_id, eventType).then(list.refresh)}>
+          <Button icon="refresh" onPress={() => setReplaying(true)}>
             Send failed again…
           </Button>
         )
@@ -120,6 +120,19 @@ export function MessagesPage() {
           }
         />
       </div>
+      {isReplaying && (
+        <ReplayDead
+          app={app_id}
+          filter={eventType === '' ? {} : { event_types: [eventType] }}
+          onClose={() => setReplaying(false)}
+          onEnd={list.refresh}
+        >
+          <p>
+            All failed deliveries{eventType !== '' && ` of ${eventType}`} are sent to their endpoints again, after
+            everything that is new.
+          </p>
+        </ReplayDead>
+      )}
     </Page>
   )
 }
@@ -154,18 +167,6 @@ function GoTo({ app }: { app: string }) {
       />
     </form>
   )
-}
-
-async function replayAll(app_id: string, eventType: string): Promise<void> {
-  const which = eventType === '' ? 'All failed deliveries' : `All failed deliveries of ${eventType}`
-  const go = await confirm({
-    title: 'Send failed deliveries again?',
-    text: `${which} are sent again to their endpoints, after everything that is new.`,
-    action: 'Send again',
-  })
-  if (!go) return
-  const body = eventType === '' ? {} : { eventTypes: [eventType] }
-  await act(() => call('POST /app/{app_id}/dead/replay', { path: { app_id }, body }), 'They are being sent again.')
 }
 
 const columns: Column<MessageOut>[] = [
