@@ -39,6 +39,13 @@ export class Pipelining {
       this.of(request.socket)?.begin(request, response)
     server.prependListener('request', begin)
     server.prependListener('checkExpectation', begin)
+    server.on('checkContinue', (request, response) => {
+      begin(request, response)
+      inItsTurn(response, () => {
+        response.writeContinue()
+        server.emit('request', request, response)
+      })
+    })
     server.prependListener('connect', ({ socket }) => this.of(socket)?.stop())
   }
 
@@ -120,6 +127,8 @@ export class Connection {
 
   /** Counts a request until its answer has left this process. */
   begin(request: IncomingMessage, response: ServerResponse): void {
+    // One that waited for its `100 Continue` begins twice.
+    if (request === this.#latest) return
     this.#open++
     this.#latest = request
     this.#latestIsOpen = true
@@ -229,6 +238,15 @@ export class Connection {
   #giveBack(bytes: Buffer): void {
     if (!this.#socket.destroyed) this.#socket.unshift(bytes)
   }
+}
+
+/**
+ * Calls back when all answers before this one are out. Node would write `100 Continue` between the head and the body of a response
+ * that waits for others.
+ */
+function inItsTurn(response: ServerResponse, then: () => void): void {
+  if (response.socket === null) response.once('socket', then)
+  else then()
 }
 
 function isLineEnd(byte: number | undefined): boolean {
