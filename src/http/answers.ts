@@ -133,8 +133,8 @@ function refusalOf(error: unknown): AppError | undefined {
 
 /**
  * Answers bytes that are no HTTP request at all, and requests that took too long to arrive, with a problem like any other
- * error, and closes the connection. Requests before them that had arrived whole are answered first: what a client reads
- * about a publish is what became of it, whatever follows it in the same packet.
+ * error, and closes the connection. Requests before them that had arrived whole are answered first: the answer to a
+ * publish says whether it is stored, whatever follows it in the same packet.
  */
 export function clientErrorAnswers(
   clock: Clock,

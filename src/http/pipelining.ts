@@ -16,13 +16,16 @@ const atOncePerTurn = 256
 /** Fewer requests than this may belong to as many turns; a count of turns would cost each of them a turn of its own. */
 const uncounted = 32
 
+/** Bytes behind a refused request that are dropped before the connection ends. */
+const droppedAtMost = 1024 * 1024
+
 const headEnd = Buffer.from('\r\n\r\n')
 const [carriageReturn, lineFeed] = [13, 10]
 
 /**
  * Bounds the requests that a client sends without waiting for answers. Node parses all requests of a packet of 64 KiB, some
  * 2,000, and begins them in one turn, whatever becomes of the connection meanwhile. So the bytes are cut before they reach
- * Node's parser, in pieces of which each begins at most one request. What may not begin yet goes back to the socket, which
+ * Node's parser, in pieces of which each begins at most one request. Bytes that must wait go back to the socket, which
  * pauses and reads no more: a connection holds at most one packet (64 KiB) and 16 requests.
  *
  * Only the moment at which a byte is parsed depends on this, never what becomes of it: Node's parser gets every byte, in
@@ -104,6 +107,7 @@ export class Connection {
   /** Whether the socket is paused, with bytes that may not begin yet. */
   #isHeld = false
   #isStopped = false
+  #dropped = 0
   /** Until when a visit of the backlog may begin requests. */
   #until: SteadyMs | undefined
   #onAnswered: (() => void) | undefined
@@ -127,7 +131,7 @@ export class Connection {
 
   /** Counts a request until its answer has left this process. */
   begin(request: IncomingMessage, response: ServerResponse): void {
-    // One that waited for its `100 Continue` begins twice.
+    // A request that waited for its `100 Continue` is announced twice.
     if (request === this.#latest) return
     this.#open++
     this.#latest = request
@@ -154,7 +158,7 @@ export class Connection {
     this.#until = undefined
   }
 
-  /** Parses nothing more. What still comes is read and dropped, so that the client gets to its answers. */
+  /** Parses nothing more. Later bytes are read and dropped, up to 1 MiB, so that the client gets to its answers. */
   stop(): void {
     this.#isStopped = true
     this.#turn.single.delete(this)
@@ -178,6 +182,11 @@ export class Connection {
   }
 
   #take(bytes: Buffer): void {
+    if (this.#isStopped) {
+      this.#dropped += bytes.length
+      if (this.#dropped > droppedAtMost) this.#socket.destroy()
+      return
+    }
     // Node resumes sockets at the end of a request, those that are held as well.
     this.#isHeld = false
     let at = 0
