@@ -67,6 +67,45 @@ export class Turns {
   }
 }
 
+/**
+ * Many small pieces of work that became due at the same moment, in the order of asking: in each turn as many as fit into a
+ * slice, and at least one. An item that waits already keeps its place.
+ */
+export class Backlog<T> {
+  readonly #clock: Clock
+  readonly #work: (item: T, until: SteadyMs) => void
+  readonly #waiting = new Set<T>()
+  #isGoing = false
+
+  /** `work` does one item, and stops at `until` if the item is long. */
+  constructor(clock: Clock, work: (item: T, until: SteadyMs) => void) {
+    this.#clock = clock
+    this.#work = work
+  }
+
+  add(item: T): void {
+    this.#waiting.add(item)
+    if (this.#isGoing) return
+    this.#isGoing = true
+    this.#clock.soon(() => this.#go())
+  }
+
+  delete(item: T): void {
+    this.#waiting.delete(item)
+  }
+
+  #go(): void {
+    const until = this.#clock.steady() + sliceMs
+    for (const item of this.#waiting) {
+      this.#waiting.delete(item)
+      this.#work(item, until)
+      if (this.#clock.steady() >= until) break
+    }
+    this.#isGoing = this.#waiting.size > 0
+    if (this.#isGoing) this.#clock.soon(() => this.#go())
+  }
+}
+
 /** Computes to the end without a pause. */
 export function allAtOnce<T>(parts: Parts<T>): T {
   for (;;) {

@@ -6,16 +6,17 @@ import { routes } from '../operations/nouns.ts'
 import { type Context, type Limits, type Parts, partsOf } from '../operations/parts.ts'
 import {
   allowOrigins,
-  answerClientError,
   answerError,
   answerOddRequests,
   answerOtherMethods,
+  clientErrorAnswers,
   setAnswerHeaders,
 } from './answers.ts'
 import { rememberAddresses } from './connection.ts'
 import { guard, limitRates } from './guard.ts'
 import type { MetricsPage } from './metrics.ts'
 import { type PageOptions, pageAnswers } from './pages.ts'
+import { Pipelining } from './pipelining.ts'
 import { acceptBodies, register } from './register.ts'
 import { boundUnread, boundUploads } from './transfers.ts'
 
@@ -82,9 +83,10 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
       ignoreDuplicateSlashes: true,
       maxParamLength: 256,
     },
-    clientErrorHandler: answerClientError,
+    clientErrorHandler: clientErrorAnswers(context.clock, () => pipelining),
     frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, context),
   })
+  const pipelining = new Pipelining(app.server, context.clock)
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context))
   const pages = pageAnswers(context)
   app.setNotFoundHandler((request, reply) => pages.answer(request, reply))
@@ -99,7 +101,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     parts.live.close()
     await parts.arrivals.close()
   })
-  boundUnread(app, context.limits)
+  boundUnread(app, context.clock, context.limits)
 
   app.decorateRequest('call', null)
   app.decorateRequest('once', null)

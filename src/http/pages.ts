@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Folder, pagesFolder as programPages } from '../assets/assets.ts'
 import { apiRoot, jsonType } from '../domain/api.ts'
 import { noRoute } from '../domain/app-error.ts'
+import { acceptedEncodings } from '../wire/accept-encoding.ts'
 
 const html = 'text/html; charset=utf-8'
 const types: Readonly<Record<string, string>> = {
@@ -140,16 +141,6 @@ function isNavigation(request: FastifyRequest): boolean {
 
 function pathOf({ url }: FastifyRequest): string {
   return (url.split('?', 1)[0] as string).replace(/\/{2,}/g, '/')
-}
-
-function acceptedEncodings(header: string | string[] | undefined): ReadonlySet<string> {
-  const ranges = String(header ?? '')
-    .toLowerCase()
-    .split(',')
-    .map((range) => range.trim())
-  return new Set(
-    ranges.filter((range) => !/;\s*q=0(\.0*)?$/.test(range)).map((range) => range.split(';', 1)[0] as string),
-  )
 }
 
 /** Whether a tag of the client is this one. A proxy that compresses makes tags weak. */

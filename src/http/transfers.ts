@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { Backlog } from '../domain/turns.ts'
 import type { HttpLimits } from './app.ts'
 import { announcedBytes } from './connection.ts'
 
@@ -153,7 +154,7 @@ const streamBytes = 512 * 1024
  * and a client with too much unread gets no further large answers. Answers to changes are not refused: the
  * change has happened.
  */
-export function boundUnread(app: FastifyInstance, limits: HttpLimits): void {
+export function boundUnread(app: FastifyInstance, clock: Clock, limits: HttpLimits): void {
   const shares = new Shares({ perClient: limits.maxUnreadPerClient, total: limits.maxUnread })
   app.addHook('onSend', (request, reply, payload, done) => {
     if (request.method === 'HEAD' && payload instanceof Readable) {
@@ -195,8 +196,10 @@ export function boundUnread(app: FastifyInstance, limits: HttpLimits): void {
     done()
   })
   app.server.setTimeout(limits.writeTimeout)
+  // Connections that were opened together run out of time together.
+  const late = new Backlog<Socket>(clock, (socket) => socket.destroy())
   app.server.on('timeout', (socket: Socket) => {
-    if (socket.writableLength > 0 || !busy.has(socket)) socket.destroy()
+    if (socket.writableLength > 0 || !busy.has(socket)) late.add(socket)
   })
 }
 

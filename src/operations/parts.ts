@@ -17,7 +17,7 @@ import { OneByOne } from './caller-limits.ts'
 import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
 import { Live, type LiveSources } from './live.ts'
-import { openApiDocument } from './openapi.ts'
+import { Reference } from './reference.ts'
 
 /** The parts of the program that the operations work with. */
 export interface Context {
@@ -109,14 +109,12 @@ export interface Parts extends Context {
   readonly histories: OneByOne
   /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
   readonly batchScanner: () => Scanner
-  /** The reference as JSON. */
-  readonly reference: () => Buffer
+  readonly reference: Reference
 }
 
 /** Makes the parts. A server and the program around it share them, so that each sees a revoked key at once. */
 export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsOver(context)): Parts {
   let batchScanner: Scanner | undefined
-  let reference: Buffer | undefined
   // Trouble of the store is logged where the store is opened.
   const onTrouble = (error: unknown) => {
     if (!(error instanceof StoreTrouble)) context.onBug(error)
@@ -135,10 +133,7 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
       batchScanner ??= context.scanner.sized(batchLimits)
       return batchScanner
     },
-    reference: () => {
-      reference ??= Buffer.from(JSON.stringify(openApiDocument()))
-      return reference
-    },
+    reference: new Reference(),
   }
 }
 

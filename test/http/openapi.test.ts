@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { writeClient } from '../../scripts/client.ts'
 import { codesByStatus, remedyOf } from '../../src/operations/errors.ts'
 import { operations } from '../../src/operations/nouns.ts'
@@ -102,5 +103,23 @@ describe('the reference', () => {
     const { app } = await openApi()
     const data = await app.inject('/api/v1/openapi.json')
     assert.deepEqual([data.statusCode, data.json()], [200, JSON.parse(JSON.stringify(readReference()))])
+  })
+
+  test('is compressed for clients that take it', async () => {
+    const { app } = await openApi()
+    const url = '/api/v1/openapi.json'
+    const plain = await app.inject(url)
+    const decoders = { br: brotliDecompressSync, gzip: gunzipSync } as const
+    for (const [accepted, encoding] of [
+      ['gzip, deflate, br', 'br'],
+      ['br;q=0, gzip', 'gzip'],
+      ['GZIP', 'gzip'],
+    ] as const) {
+      const { headers, rawPayload } = await app.inject({ url, headers: { 'accept-encoding': accepted } })
+      assert.deepEqual([headers['content-encoding'], headers.vary], [encoding, 'accept-encoding'])
+      assert.ok(rawPayload.length < plain.rawPayload.length / 5, `${rawPayload.length} bytes`)
+      assert.deepEqual(decoders[encoding](rawPayload), plain.rawPayload)
+    }
+    assert.deepEqual([plain.headers['content-encoding'], plain.headers.vary], [undefined, 'accept-encoding'])
   })
 })

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
@@ -27,11 +28,17 @@ export function checkResponses(app: FastifyInstance, onDifference: (difference: 
     const rest = payload instanceof Readable && reply.statusCode >= 400 ? payload.iterator() : undefined
     const first = (await rest?.next())?.value
     const whole = first ?? (payload instanceof Readable ? await text(payload) : payload)
-    const difference = differenceOf(`${method} ${pathOf(url)}`, reply.statusCode, whole)
+    const plain = decoderOf(reply.getHeader('content-encoding'))(whole as Buffer)
+    const difference = differenceOf(`${method} ${pathOf(url)}`, reply.statusCode, plain)
     if (difference === undefined) return rest === undefined ? whole : Readable.from(both(first, rest))
     onDifference(`${request.method} ${request.url}: ${difference}`)
     throw new Error(difference)
   })
+}
+
+function decoderOf(encoding: unknown): (bytes: Buffer) => Buffer {
+  if (encoding === 'br') return brotliDecompressSync
+  return encoding === 'gzip' ? gunzipSync : (bytes) => bytes
 }
 
 async function* both(first: unknown, rest: AsyncIterable<unknown>) {

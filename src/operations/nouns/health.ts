@@ -164,7 +164,11 @@ export const reference = {
       id: 'v1.openapi.get',
       summary: 'Get this reference as an OpenAPI 3.1 document',
       answers: { 200: Type.Object({}, { additionalProperties: true }) },
-      handle: (_call, { reference }) => reference(),
+      handle: async ({ request }, { reference }) => {
+        const { bytes, encoding } = await reference.for(request.headers['accept-encoding'])
+        const encoded = encoding === undefined ? {} : { 'content-encoding': encoding }
+        return new Reply(200, bytes, { vary: 'accept-encoding', ...encoded })
+      },
     }),
   ],
 } satisfies Noun
