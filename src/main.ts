@@ -28,15 +28,15 @@ const world: World = {
     return log
   },
 
-  async openParts(config, log, role, origins) {
+  async openParts(config, log, opening) {
     const { openParts } = await parts()
     try {
       const { settings, problems } = readTraceSettings(systemTerminal.env)
       for (const problem of problems) log.warn(problem)
-      return await openParts(config, log, role, origins, settings, systemProcesses.member)
+      return await openParts(config, log, { ...opening, traces: settings, member: systemProcesses.member })
     } catch (error) {
       if (error instanceof ConfigError) throw error
-      const { FileOwnedError } = await import('./store/sqlite/database-file.ts')
+      const { FileOwnedError } = await import('./store/sqlite/file-use.ts')
       const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
       throw new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })
     }

@@ -82,7 +82,7 @@ export function addKey(commands: RemoteCommands): void {
  */
 async function createOnStore({ world, options }: Session, name: string): Promise<Item> {
   const config = loadExisting(world, options)
-  const { store } = await world.openParts(config, world.openLog(config), 'guest')
+  const { store } = await world.openParts(config, world.openLog(config), { role: 'guest' })
   try {
     const { hashApiKey, makeToken } = await import('../operations/auth.ts')
     const token = makeToken('sk', world.randomText)

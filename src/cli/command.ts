@@ -1,8 +1,8 @@
 import { type Command as Commander, InvalidArgumentError, Option } from 'commander'
-import type { Parts, Role } from '../compose/parts.ts'
+import type { Opening, Parts } from '../compose/parts.ts'
 import { type Clock, parseInstant } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { keyVariable, type Loaded, urlVariable } from '../runtime/config.ts'
+import { keyVariable, urlVariable } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import type { Processes } from '../runtime/processes.ts'
@@ -23,7 +23,7 @@ export interface World {
    * Opens the store and the parts over it, by default as the process that delivers. Throws CommandError when the store
    * cannot be opened.
    */
-  openParts(config: Config, log: Logger, role?: Role, origins?: Loaded['origins']): Promise<Parts>
+  openParts(config: Config, log: Logger, opening?: Opening): Promise<Parts>
   /** Several processes behind one address. */
   readonly processes: Processes
   /** The newest schema this program knows for the store. */

@@ -109,7 +109,7 @@ async function onStore(session: Session): Promise<number> {
   const asOf = () => new Date(world.clock.now()).toISOString()
   let parts: Parts
   try {
-    parts = await world.openParts(config, world.openLog(config), 'guest')
+    parts = await world.openParts(config, world.openLog(config), { role: 'guest' })
   } catch (error) {
     return run(session, async () => ({ ...unopened(error, config.store.kind), waiting: null, asOf: asOf() }))
   }

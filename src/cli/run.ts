@@ -30,9 +30,9 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
     })
   }
   const day = 86_400_000
-  add('serve', 'run the server: API and deliveries', serve)
+  add('serve', 'run the server: API and deliveries', serve).addOption(acceptLoss())
   add('worker', 'run a worker without an API, on a shared Postgres database', worker, deliverySettings)
-  add('migrate', "bring the store's tables up to date", migrate, storeSettings)
+  add('migrate', "bring the store's tables up to date", migrate, storeSettings).addOption(acceptLoss())
   add('config', 'print every setting with its value and source', printConfig).option('--json', 'print JSON')
   add('drain', 'send the deliveries that are due, then exit (for cron)', drain, deliverySettings)
     .addOption(
@@ -50,6 +50,14 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
     )
     .option('--json', 'report as JSON')
     .option('--quiet', 'print nothing unless there is a problem')
+}
+
+/** No setting, because it must not stay: it is for the one start after a log was lost. */
+function acceptLoss(): Option {
+  return new Option(
+    '--accept-loss',
+    'open a SQLite file without its missing write-ahead log, and so without what was in it',
+  )
 }
 
 /** Reads the settings: the flags that are not options of a command, the environment and the file. */
@@ -118,8 +126,8 @@ function isEmpty(value: unknown): boolean {
 }
 
 /** `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. */
-const migrate: Run = async (world, { config }) => {
-  const { store } = await world.openParts(config, world.openLog(config))
+const migrate: Run = async (world, { config }, { acceptLoss }) => {
+  const { store } = await world.openParts(config, world.openLog(config), { acceptLoss: acceptLoss === true })
   await store.close()
   const { version, name } = await world.newestSchema(config)
   world.terminal.print(`${showSetting('store', config)} has schema version ${version} (${name}), the newest known.`)

@@ -18,15 +18,15 @@ import { availableCores, type Terminal } from '../runtime/process.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
-import { defaultUrl, type World } from './command.ts'
+import { defaultUrl, type Options, type World } from './command.ts'
 import { assertFree, cannotListen } from './listen.ts'
 import { CommandError, exitCode } from './terminal.ts'
 
 /** `sluice serve`: the API and the deliveries, in one process or in several behind one address. */
-export async function serve(world: World, loaded: Loaded): Promise<number> {
+export async function serve(world: World, loaded: Loaded, options: Options): Promise<number> {
   const { processes, terminal } = world
   const size = processCountOf(loaded.config)
-  if (processes.member !== undefined || size === 1) return serveAlone(world, loaded)
+  if (processes.member !== undefined || size === 1) return serveAlone(world, loaded, options)
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(loaded.config)
   const { withEnded } = await import('../metrics/combined.ts')
@@ -43,7 +43,7 @@ function processCountOf({ processes, store }: Config): number {
   )
 }
 
-async function serveAlone(world: World, { config, origins }: Loaded): Promise<number> {
+async function serveAlone(world: World, { config, origins }: Loaded, { acceptLoss }: Options): Promise<number> {
   const { terminal } = world
   const { member } = world.processes
   const stopRequested = Promise.race([terminal.stopRequested(), ...(member ? [member.stopRequested] : [])])
@@ -51,7 +51,7 @@ async function serveAlone(world: World, { config, origins }: Loaded): Promise<nu
   // Before the store is made: a start that fails leaves nothing behind.
   await assertFree(config.listen)
   if (config.metricsListen !== null) await assertFree(config.metricsListen)
-  const parts = await world.openParts(config, log, 'owner', origins)
+  const parts = await world.openParts(config, log, { origins, acceptLoss: acceptLoss === true })
   const { store } = parts
   const newKey = parts.adminKey === null ? await createFirstKey(world, store) : undefined
   const api = await parts.openApi()

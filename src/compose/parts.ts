@@ -77,15 +77,21 @@ export interface Parts {
   startDelivering(description: string, run?: Run): Promise<Delivering>
 }
 
-/** The settings that a program opens its parts by. */
-interface Opening {
+/** How a program opens its parts, beside its settings. */
+export interface Opening {
+  /** By default the process that delivers. */
+  readonly role?: Role
+  readonly origins?: Partial<Loaded['origins']>
+  readonly traces?: TraceSettings | null
+  /** Goes on with a SQLite file whose log is missing. */
+  readonly acceptLoss?: boolean
+  /** This process as one of several behind an address. */
+  readonly member?: Member | undefined
+}
+
+interface Composing extends Required<Opening> {
   readonly config: Config
   readonly log: Logger
-  readonly role: Role
-  readonly origins: Partial<Loaded['origins']>
-  readonly traces: TraceSettings | null
-  /** This process as one of several behind an address. */
-  readonly member: Member | undefined
 }
 
 /**
@@ -93,24 +99,18 @@ interface Opening {
  * program (main.ts) and the library are both made from it. Closing the store closes the parts in the reverse order of their
  * opening; when a part cannot be opened, those before it are closed.
  */
-export async function openParts(
-  config: Config,
-  log: Logger,
-  role: Role = 'owner',
-  origins: Partial<Loaded['origins']> = {},
-  traces: TraceSettings | null = null,
-  member?: Member,
-): Promise<Parts> {
+export async function openParts(config: Config, log: Logger, opening: Opening = {}): Promise<Parts> {
+  const { role = 'owner', origins = {}, traces = null, acceptLoss = false, member } = opening
   const closers = new AsyncDisposableStack()
   try {
-    return await compose({ config, log, role, origins, traces, member }, closers)
+    return await compose({ config, log, role, origins, traces, acceptLoss, member }, closers)
   } catch (error) {
     await closers.disposeAsync()
     throw error
   }
 }
 
-async function compose(opening: Opening, closers: AsyncDisposableStack): Promise<Parts> {
+async function compose(opening: Composing, closers: AsyncDisposableStack): Promise<Parts> {
   const { config, log, role, traces, member } = opening
   // Before the store is made: a start that fails leaves nothing behind.
   if (role === 'owner') assertDeadFile(config)
@@ -118,7 +118,7 @@ async function compose(opening: Opening, closers: AsyncDisposableStack): Promise
   const tracing = traces === null ? undefined : await loadTracing(traces, log)
   closers.defer(() => tracing?.close())
   const troubles = new StoreTroubles(systemClock, log)
-  const opened = await openStore(config, log, troubles, role)
+  const opened = await openStore(opening, troubles)
   closers.defer(() => opened.close())
   const senders = openSenders(config, closers)
   const watched = watch(opened, troubles, closers)
@@ -249,7 +249,7 @@ function once<T>(make: () => T): () => T {
 }
 
 /** Opens the store that the settings name. */
-async function openStore(config: Config, log: Logger, troubles: StoreTroubles, role: Role): Promise<Store> {
+async function openStore({ config, log, role, acceptLoss }: Composing, troubles: StoreTroubles): Promise<Store> {
   const { store } = config
   const contextOf = (): StoreContext => ({
     clock: systemClock,
@@ -269,7 +269,7 @@ async function openStore(config: Config, log: Logger, troubles: StoreTroubles, r
   const removeUnused = makeFile(store.path)
   try {
     const hadKeyFile = existsSync(keyFileOf(store.path))
-    return await openSqliteStore(contextOf(), { path: store.path, role }).catch((error: unknown) => {
+    return await openSqliteStore(contextOf(), { path: store.path, role, acceptLoss }).catch((error: unknown) => {
       // The new key opens nothing, and would hide that the right one is missing.
       if (!hadKeyFile && error instanceof SealError) rmSync(keyFileOf(store.path), { force: true })
       throw error
@@ -297,7 +297,7 @@ function makePublisher(config: Config, store: Store, depths: Depths, tracer: Pub
 }
 
 function contextOf(
-  { config, log, origins }: Opening,
+  { config, log, origins }: Composing,
   adminKey: string | null,
   store: Store,
   publisher: Publisher,

@@ -135,7 +135,7 @@ export async function openSluice({ deliver = true, ...settings }: SluiceOptions)
   // A program that embeds Sluice has its own log; by default only warnings and errors are written into it.
   const config = configOf({ logLevel: 'warn', ...settings })
   const log = openLog(config)
-  const parts = await openParts(config, log, deliver ? 'owner' : 'guest')
+  const parts = await openParts(config, log, { role: deliver ? 'owner' : 'guest' })
   const running: Running = {}
   try {
     if (settings.listen !== undefined) {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { RandomBytes } from './random.ts'
 import type { Config } from './settings.ts'
@@ -63,7 +63,10 @@ export function loadEncryptionKeys(
   return keys
 }
 
-/** Reads the file, or creates it atomically: the name is linked after all of it is written, and by one process only. */
+/**
+ * Reads the file, or creates it atomically: the name is linked after all of it is written, and by one process only. The name is
+ * on the disk before anything is sealed with the key: after a power cut, records without their key could never be read.
+ */
 function readOrMake(file: string, content: string, suffix: string): string {
   try {
     return readFileSync(file, 'utf8')
@@ -80,5 +83,15 @@ function readOrMake(file: string, content: string, suffix: string): string {
   } finally {
     rmSync(draft)
   }
+  syncDirectory(dirname(file))
   return readFileSync(file, 'utf8')
+}
+
+function syncDirectory(path: string): void {
+  const directory = openSync(path, 'r')
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
 }

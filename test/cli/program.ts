@@ -172,7 +172,7 @@ export class RunHere {
         randomText: systemRandomText,
         terminal,
         openLog: (config) => openLog(config, log, false),
-        openParts: async (config, log, role, origins) => (await parts()).openParts(config, log, role, origins),
+        openParts: async (config, log, opening) => (await parts()).openParts(config, log, opening),
         processes: processesOf({}),
         newestSchema: async (config) => (await parts()).newestSchema(config),
       },

@@ -52,6 +52,8 @@ export interface ProcessOptions {
   readonly fromSources?: boolean
   /** No file can grow past so many blocks, as on a full disk. */
   readonly fileBlocks?: number
+  /** Flags of the command. */
+  readonly flags?: readonly string[]
 }
 
 /** The real program in a process of its own. However a test ends, the process ends with it. */
@@ -69,11 +71,11 @@ export class Program {
     command: string,
     store: string,
     settings: Readonly<Record<string, string>>,
-    { nodeArguments = shortLived, fromSources = false, fileBlocks }: ProcessOptions = {},
+    { nodeArguments = shortLived, fromSources = false, fileBlocks, flags = [] }: ProcessOptions = {},
   ) {
     const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
     this.command = command
-    const line = [process.execPath, ...nodeArguments, fromSources ? sources : bundled, command]
+    const line = [process.execPath, ...nodeArguments, fromSources ? sources : bundled, command, ...flags]
     const limited = fileBlocks === undefined ? line : ['sh', '-c', `ulimit -f ${fileBlocks}; exec "$@"`, 'sh', ...line]
     this.process = spawn(limited[0] as string, limited.slice(1), {
       // An empty directory, so that no file of settings is found.
@@ -121,8 +123,9 @@ export class Program {
     command: string,
     store: string,
     settings: Readonly<Record<string, string>> = {},
+    options: ProcessOptions = {},
   ): Promise<Program & { readonly exit: Exit }> {
-    const program = new Program(t, command, store, settings)
+    const program = new Program(t, command, store, settings, options)
     return Object.assign(program, { exit: await program.exited })
   }
 

@@ -42,7 +42,7 @@ describe('applications', () => {
     const world: Record<string, string[]> = {
       none: [],
       disabled: [`-${own}`, `-${own}a`],
-      half: [`-${own}`, own],
+      'half-up': [`-${own}`, own],
       play: [play, `${play}2`],
       both: [play, own],
       'play-off': [`-${play}`],
@@ -79,17 +79,17 @@ describe('applications', () => {
       assert.deepEqual(await names(`${disabled}=true`), without('disabled', 'play-off'))
       assert.deepEqual(await names(`${inPlay}=true`), without('play', 'play-off'))
       const each = `${no}=true&${disabled}=true&${inPlay}=true`
-      assert.deepEqual(await names(each), ['half', 'both', 'mixed'])
-      assert.deepEqual(await names(`${each}&order=descending`), ['mixed', 'both', 'half'])
+      assert.deepEqual(await names(each), ['half-up', 'both', 'mixed'])
+      assert.deepEqual(await names(`${each}&order=descending`), ['mixed', 'both', 'half-up'])
     })
 
     test('and by a text in the name, the uid or the id, in any case, together with the others', async () => {
       const { ask, names } = await populated()
-      const { json } = await ask('POST', '/app', { name: 'Köln HALF', uid: 'cologne' })
-      assert.deepEqual(await names('search=half'), ['half', 'cologne'])
-      assert.deepEqual(await names('search=LOGNE'), ['cologne'])
-      assert.deepEqual(await names(`search=${json.id}`), ['cologne'])
-      assert.deepEqual(await names('search=half&exclude_apps_with_no_endpoints=true'), ['half'])
+      const { json } = await ask('POST', '/app', { name: 'Köln HALF-TIME', uid: 'col-ogne' })
+      assert.deepEqual(await names('search=half-'), ['half-up', 'col-ogne'])
+      assert.deepEqual(await names('search=L-OGNE'), ['col-ogne'])
+      assert.deepEqual(await names(`search=${json.id}`), ['col-ogne'])
+      assert.deepEqual(await names('search=half-&exclude_apps_with_no_endpoints=true'), ['half-up'])
       assert.deepEqual(await names('search=nothing'), [])
       assert.equal((await ask('GET', `/app?search=${'x'.repeat(257)}`)).status, 422)
       const first = (await ask('GET', '/app?search=a&limit=1')).json
@@ -113,8 +113,8 @@ describe('applications', () => {
           iterator = `&iterator=${json.iterator}`
         }
       }
-      assert.deepEqual(await pages('ascending'), ['half', 'play', 'both', 'mixed'])
-      assert.deepEqual(await pages('descending'), ['mixed', 'both', 'play', 'half'])
+      assert.deepEqual(await pages('ascending'), ['half-up', 'play', 'both', 'mixed'])
+      assert.deepEqual(await pages('descending'), ['mixed', 'both', 'play', 'half-up'])
     })
 
     test('with a page that ends where many endpoints were read, and goes on behind it', async () => {
@@ -132,7 +132,7 @@ describe('applications', () => {
         rows = rows.slice(looked)
         assert.ok(calls <= all.length)
       }
-      assert.deepEqual(seen, ['none', 'half', 'play', 'both', 'mixed'])
+      assert.deepEqual(seen, ['none', 'half-up', 'play', 'both', 'mixed'])
     })
   })
 

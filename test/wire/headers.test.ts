@@ -36,7 +36,7 @@ test("an endpoint's own headers arrive, and reserved ones among them are left ou
   const headers = {
     Authorization: 'Bearer abc',
     'x-tenant': 'caf\xe9',
-    ...Object.fromEntries(reserved.map((name) => [name, 'evil'])),
+    ...Object.fromEntries(reserved.map((name) => [name, 'e-v-i-l'])),
   }
   const { outcome } = await send(testSender(t), targetAt(receiver.url, { headers }))
 
@@ -44,7 +44,7 @@ test("an endpoint's own headers arrive, and reserved ones among them are left ou
   const head = receiver.requests[0]?.head ?? ''
   assert.match(head, /^Authorization: Bearer abc$/m)
   assert.match(head, /^x-tenant: caf\xe9$/m)
-  assert.doesNotMatch(head, /evil/)
+  assert.doesNotMatch(head, /e-v-i-l/)
 })
 
 test('a header with a line break blocks the endpoint, and no byte leaves', async (t) => {

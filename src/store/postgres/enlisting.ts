@@ -15,6 +15,7 @@ import { LaneWakes } from './lane-wakes.ts'
 import { postgresPort } from './port.ts'
 import {
   clientConfig,
+  commitDurably,
   made,
   type PostgresStatement,
   postgresStatement,
@@ -49,12 +50,6 @@ const selectMigrations = postgresStatement('migrations')`
                    ${tables.map((table) => `'${table}'::regclass::oid`).join(', ')},
                    string_agg(version || '@' || applied_at, ' ' order by version)) as applied
     from migration`
-// In one round trip. The setting is for this transaction only; a stronger one (remote_apply) is the caller's choice and
-// stays.
-const commitDurably = `
-  select set_config('synchronous_commit', 'on', true)
-   where current_setting('synchronous_commit') not in ('on', 'remote_apply');
-  release savepoint sluice`
 
 /** Keeps signals about new rows until the rows are committed. */
 class LaterSignals extends Signals {
@@ -135,7 +130,7 @@ export function enlisting(database: Database, url: string): Enlisting {
       try {
         await assertSameDatabase(sessions.run)
         const enlisted = await publish(sessions, ref, match)
-        await connection.query(commitDurably)
+        await connection.query('release savepoint sluice')
         return enlisted
       } catch (error) {
         await undo(connection, 'release savepoint sluice')
@@ -175,10 +170,13 @@ async function undo(client: Client, release = ''): Promise<void> {
   }
 }
 
-/** Only a transaction that is open and has not failed takes a savepoint. */
+/**
+ * Only a transaction that is open and has not failed takes a savepoint. The transaction commits durably from here on, unless
+ * this savepoint is undone.
+ */
 async function openSavepoint(client: Client): Promise<void> {
   try {
-    await client.query('savepoint sluice')
+    await client.query(`savepoint sluice; ${commitDurably}`)
   } catch (error) {
     const state = stateOf(error)
     if (state === '25P01') {

@@ -22,7 +22,7 @@ import { Presence } from './presence.ts'
 import { historyRemover } from './retention.ts'
 import { clientConfig, openSessions, postgresStatement, type Sessions, writeNothing } from './sessions.ts'
 import { Listener, Signals } from './signals.ts'
-import { explain } from './trouble.ts'
+import { explain, UnfitServerError } from './trouble.ts'
 
 export interface PostgresOptions {
   readonly url: string
@@ -59,7 +59,9 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     return storeOver(url, listener, database)
   } catch (error) {
     await Promise.all([durable.end(), relaxed.end()])
-    throw explain(error)
+    // The start says it in full.
+    const cause = (error as Error).cause
+    throw cause instanceof UnfitServerError ? cause : explain(error)
   }
 }
 

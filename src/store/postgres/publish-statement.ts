@@ -3,7 +3,15 @@ import { delayOf, isPlain, keptPlan } from '../plan.ts'
 import type { Publication } from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
 import { isAmong, withClock } from './database.ts'
-import { booleans, integers, type PostgresStatement, packed, postgresStatement, texts } from './sessions.ts'
+import {
+  booleans,
+  integers,
+  type PostgresStatement,
+  packed,
+  postgresStatement,
+  provesDurable,
+  texts,
+} from './sessions.ts'
 
 /**
  * A whole group in one statement, and so in one transaction and one round trip. A publication whose version is outdated
@@ -48,7 +56,8 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
     ), spread as (
       insert into fan_out (message, since, next) select key, now + delay_ms, 0 from clock, accepted where wide
     )${hasOnce ? sqlTaken : ''}
-    select now, (select array_agg(key) from current) as current, (select array_agg(key) from accepted) as accepted
+    select now, (select array_agg(key) from current) as current, (select array_agg(key) from accepted) as accepted,
+           ${provesDurable} as is_durable
            ${hasOnce ? sqlAllTaken : ''}
       from clock`
 }

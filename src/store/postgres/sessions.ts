@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { register } from '../sql/statement.ts'
-import { explain, spoilsConnection } from './trouble.ts'
+import { durabilityProof, explain, NotDurableError, PoolerError, spoilsConnection } from './trouble.ts'
 
 /** A statement the server prepares once per connection, under its name. */
 export interface PostgresStatement {
@@ -118,14 +118,23 @@ export const sessionSettings = `
   set lock_timeout = 5000;
   set idle_in_transaction_session_timeout = 10000`
 
-// A stronger setting (remote_apply) is the operator's choice and stays.
-const durableSettings = `
-  select set_config('synchronous_commit', 'on', false)
-   where current_setting('synchronous_commit') not in ('on', 'remote_apply')`
+/** Where a commit waits for the disk. A stronger setting (remote_apply) is the operator's choice and stays. */
+const isDurable = `current_setting('synchronous_commit') in ('on', 'remote_apply')`
 
-const showDurability = `
-  select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
-         current_setting('synchronous_commit') as synchronous_commit`
+const durableSettings = `select set_config('synchronous_commit', 'on', false) where not ${isDurable}`
+
+/** As `durableSettings`, for the transaction that is open. */
+export const commitDurably = `select set_config('synchronous_commit', 'on', true) where not ${isDurable}`
+
+/**
+ * A column that undoes its statement where a commit would not wait for the disk: each transaction proves by itself that it is
+ * durable, whatever became of the connection's settings.
+ */
+export const provesDurable = `case when ${isDurable} then true else current_setting('${durabilityProof}')::boolean end`
+
+const inspect = `
+  select pg_backend_pid() as pid, current_setting('fsync') as fsync,
+         current_setting('full_page_writes') as full_page_writes`
 
 /** Opens connections on demand; none is made before the first statement. */
 export function openSessions(options: SessionOptions): Sessions {
@@ -194,25 +203,34 @@ async function rolledBack(client: pg.PoolClient): Promise<boolean> {
   }
 }
 
-/** Sets a new connection up, and refuses it when its commits would not survive a power cut. */
+interface Inspected {
+  readonly pid: number
+  readonly fsync: string
+  readonly full_page_writes: string
+}
+
+/**
+ * Sets a new connection up, and refuses it when its commits would not survive a power cut. Nothing is set before a pooler is
+ * ruled out: behind one, the settings would be those of other programs.
+ */
 async function prepare(client: pg.ClientBase, durable: boolean): Promise<void> {
-  await client.query(sessionSettings)
-  if (!durable) {
-    await client.query('set synchronous_commit = off')
-    return
-  }
-  await client.query(durableSettings)
-  const { rows } = await client.query<Record<string, string>>(showDurability)
-  const weak = Object.entries(rows[0] ?? {}).filter(([, value]) => value !== 'on' && value !== 'remote_apply')
+  const { rows } = await client.query<Inspected>(inspect)
+  const { pid, ...server } = rows[0] as Inspected
+  if (!isDirect(client, pid)) throw new PoolerError()
+  const weak = Object.entries(server).filter(([, value]) => value !== 'on')
   if (weak.length > 0) {
     const list = weak.map(([name, value]) => `${name} = ${value}`).join(', ')
     throw new NotDurableError(`The Postgres server would lose accepted messages in a power cut: ${list}.`)
   }
+  await client.query(`${sessionSettings}; ${durable ? durableSettings : 'set synchronous_commit = off'}`)
 }
 
-/** The server is set up so that a committed transaction may be lost: Sluice does not run on it. */
-export class NotDurableError extends Error {
-  override readonly name = 'NotDurableError'
+/**
+ * Whether the process of the server that answers is the one that named itself when the connection was made. A pooler names
+ * itself, since it is also the one that cancels statements; address translation and TCP proxies pass the name on.
+ */
+function isDirect(client: pg.ClientBase, pid: number): boolean {
+  return (client as unknown as { readonly processID: number | null }).processID === pid
 }
 
 // Rows go to the server as one array per column, unnested there: one round trip for any number of them. The arrays are

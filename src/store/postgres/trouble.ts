@@ -1,6 +1,9 @@
 import { AppError } from '../../domain/app-error.ts'
 import { StoreTrouble } from '../store.ts'
 
+/** A setting that no server has: reading it undoes the transaction. */
+export const durabilityProof = 'sluice.durable_commit'
+
 // Classes of SQLSTATE, and single states, that say nothing about the statement itself: the same one may succeed later.
 const troubleClasses = new Set([
   '08', // connection exception
@@ -23,6 +26,27 @@ const troubleStates = new Set([
 const driverTrouble =
   /^(connection terminated|timeout expired|timeout exceeded|query read timeout|client (has|was) |cannot use a pool)/i
 
+/** A server on which Sluice does not run. A store that is open meets one when the address leads elsewhere: that may pass. */
+export class UnfitServerError extends Error {}
+
+/** A connection pooler stands in front of the server. */
+export class PoolerError extends UnfitServerError {
+  override readonly name = 'PoolerError'
+
+  constructor() {
+    super(
+      'A connection pooler answers in place of the Postgres server. Behind it a commit may not be durable, because settings ' +
+        'hold for a connection to the server, and a pooler changes that. Name the server itself: a process of Sluice takes ' +
+        'up to nine connections',
+    )
+  }
+}
+
+/** The server is set up so that a committed transaction may be lost: Sluice does not run on it. */
+export class NotDurableError extends UnfitServerError {
+  override readonly name = 'NotDurableError'
+}
+
 /** The SQLSTATE of an error the server reported, else undefined. */
 export function stateOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code
@@ -32,15 +56,31 @@ export function stateOf(error: unknown): string | undefined {
 /** Whether the connection can be used for something else after this error. */
 export function spoilsConnection(error: unknown): boolean {
   const state = stateOf(error)
-  return state === undefined || state.startsWith('08') || /^57P0/.test(state) || state === '25P03'
+  return (
+    isNotDurable(error) || state === undefined || state.startsWith('08') || /^57P0/.test(state) || state === '25P03'
+  )
+}
+
+/** Whether a transaction was undone because its commit would not have waited for the disk (`provesDurable`). */
+function isNotDurable(error: unknown): boolean {
+  return stateOf(error) === '42704' && (error as Error).message.includes(durabilityProof)
 }
 
 /** The error that a caller sees for an error of the driver: trouble, a caller's mistake, or the error itself: a bug. */
 export function explain(error: unknown): unknown {
   if (error instanceof StoreTrouble || error instanceof AppError) return error
+  if (error instanceof UnfitServerError) return new StoreTrouble(`postgres: ${error.message}`, { cause: error })
   const state = stateOf(error)
   if (state === '22021' || state === '22P05') {
     return new AppError('validation', 'Text must not contain the character U+0000.')
+  }
+  if (isNotDurable(error)) {
+    return new StoreTrouble(
+      'postgres: a transaction would not have been durable, and was undone: a pooler is suspected',
+      {
+        cause: error,
+      },
+    )
   }
   const isTrouble =
     state !== undefined

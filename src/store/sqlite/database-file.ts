@@ -57,6 +57,13 @@ export class DatabaseFile {
     throw new StoreTrouble(message, { detail: `T${message.slice(1)}.` })
   }
 
+  /** Whether the file gets what is in the log when SQLite closes it: SQLite has the log open, also after it was deleted. */
+  get isClosable(): boolean {
+    const wal = statOf(`${this.#path}-wal`)
+    const isLogReplaced = wal !== undefined && changeOf('write-ahead log', this.#wal, wal) !== undefined
+    return !isLogReplaced && changeOf('database file', this.#file, statOf(this.#path)) === undefined
+  }
+
   /** Throws `StoreTrouble` when the file is empty or does not begin as a database does. Takes some 50 µs. */
   assertReadable(): void {
     if (isDatabase(this.#path) && statOf(this.#path)?.size !== 0n) return
@@ -173,31 +180,6 @@ export function keepPrivate(
   }
 }
 
-/** Another process owns the file. `owner` describes it, as far as it has said. */
-export class FileOwnedError extends Error {
-  override readonly name = 'FileOwnedError'
-  readonly path: string
-  readonly owner: string
-
-  constructor(path: string, owner: string) {
-    super(`${path} is owned by ${owner}; only one process may deliver from a SQLite file at a time`)
-    this.path = path
-    this.owner = owner
-  }
-}
-
-const selectOwners = 'select description from worker where ended_at is null order by id desc limit 3'
-
-/**
- * Takes the lock that makes this process the file's only owner, or throws `FileOwnedError` at once. The answer gives it
- * back. The lock cannot sit on the file itself, where it would shut out the processes that only publish.
- */
-export function lockFile(path: string): () => void {
-  const unlock = lockAlone(`${path}-owner`)
-  if (unlock === undefined) throw new FileOwnedError(path, describeOwner(path))
-  return unlock
-}
-
 /**
  * Takes a lock that one process has at a time; undefined, at once, while another has it. The answer gives it back.
  *
@@ -217,19 +199,4 @@ export function lockAlone(path: string): (() => void) | undefined {
     return undefined
   }
   return () => lock.close()
-}
-
-function describeOwner(path: string): string {
-  const unknown = 'another process that is still starting'
-  let db: DatabaseSync | undefined
-  try {
-    db = new DatabaseSync(path, { readOnly: true, timeout: 0 })
-    const rows = db.prepare(selectOwners).all()
-    return rows.map((row) => String(row.description)).join(', ') || unknown
-  } catch {
-    // The description is for the sentence only: an unreadable file must not hide that it is owned.
-    return unknown
-  } finally {
-    db?.close()
-  }
 }

@@ -12,11 +12,13 @@ import { releaseAllTasks } from '../sql/tasks.ts'
 import { endAllLeases, workers } from '../sql/workers.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { Connection } from './connection.ts'
-import { DatabaseFile, filesOf, keepPrivate, lockFile, makePrivate } from './database-file.ts'
+import { DatabaseFile, filesOf, keepPrivate, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
+import { FileUse } from './file-use.ts'
 import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
+import { hasLostLog, keepMarked, MissingLogError, markClosed, markOpen } from './log-mark.ts'
 import { followClock, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
 import { historyRemover, upkeep } from './retention.ts'
@@ -30,6 +32,8 @@ export interface SqliteOptions {
   readonly role: 'owner' | 'guest'
   /** False opens an owner that takes no lock, believes all workers in the file to be alive, and leaves clocks alone. */
   readonly exclusive?: boolean
+  /** Opens a file whose log is missing, too, unless the file is damaged. */
+  readonly acceptLoss?: boolean
 }
 
 /** How long to wait for other processes, both at each write and while the file is being made. */
@@ -41,18 +45,22 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
   const alone = options.role === 'owner' && options.exclusive !== false
   // SQLite takes an empty path for a temporary file.
   const isFile = !inMemory && options.path !== ''
-  let unlock: (() => void) | undefined
+  let use: FileUse | undefined
   let db: DatabaseSync | undefined
   try {
     if (isFile) {
       keepPrivate(filesOf(options.path), dirname(options.path), context.log)
       makePrivate(options.path)
     }
-    if (alone && !inMemory) unlock = lockFile(options.path)
+    // Before the lock is taken: while this process has the lock, a store that closes would leave the mark to it.
+    const isLogLost = isFile && (await hasLostLog(options.path, context.clock))
+    if (isFile) use = new FileUse(options.path, alone)
+    if (isLogLost && options.acceptLoss !== true) throw new MissingLogError(options.path)
     // No foreign keys: on the hot tables each would cost a probe per row.
     db = new DatabaseSync(options.path, { timeout: busyMs, enableForeignKeyConstraints: false })
     const connection = inMemory ? prepareInMemory(db, context) : await prepareFile(db, context)
     assertDurable(db, inMemory)
+    if (isLogLost) goOnWithout(connection)
     // Where SQLite says it is: beside the file itself, when the path leads to a link.
     const location = db.location()
     if (location !== null) {
@@ -65,12 +73,42 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
       finishNow(releaseAllTasks(port))
       finishNow(endAllLeases(port))
     }
-    return storeOver(connection, { alone, inMemory, unlock, path: options.path })
+    if (location !== null) markOpen(connection, location)
+    return storeOver(connection, { alone, inMemory, use, path: options.path })
   } catch (error) {
-    db?.close()
-    unlock?.()
+    closeFile(db, use)
     throw asTrouble(openingTrouble(error, options.path))
   }
+}
+
+/** Goes on with a file whose log is missing. A copy of the log into the file may have been interrupted, too. */
+function goOnWithout({ db, context }: Connection): void {
+  const { quick_check: found } = db.prepare('pragma quick_check(1)').get() ?? {}
+  if (found !== 'ok') {
+    throw new Error(`the write-ahead log is missing, and the file is damaged without it: restore a backup. ${found}`)
+  }
+  context.log?.(
+    'the write-ahead log was missing: messages that were accepted into it are lost, as --accept-loss permits',
+  )
+}
+
+/** Closes the file. The last store that has it open marks it as closed, unless the file or its log was replaced. */
+function closeFile(
+  db: DatabaseSync | undefined,
+  use: FileUse | undefined,
+  file?: DatabaseFile,
+  log?: StoreContext['log'],
+) {
+  const close = (isLast: boolean) => {
+    try {
+      if (isLast && file?.isClosable !== false && db !== undefined) markClosed(db)
+    } catch (error) {
+      log?.(`the file could not be marked as closed: ${(error as Error).message}`)
+    }
+    db?.close()
+  }
+  if (use === undefined) close(false)
+  else use.end(close)
 }
 
 /** Seals every record under the vault's first key. Readable text is overwritten, not only let go. */
@@ -149,10 +187,10 @@ interface Opened {
   readonly alone: boolean
   readonly inMemory: boolean
   readonly path: string
-  readonly unlock: (() => void) | undefined
+  readonly use: FileUse | undefined
 }
 
-function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Opened): Store {
+function storeOver(connection: Connection, { alone, inMemory, path, use }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const port = sqlitePort(connection)
   const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection)
@@ -190,11 +228,10 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
       await stopCheckpoints?.()
       await connection.disk?.close()
       try {
-        connection.db.close()
+        closeFile(connection.db, use, connection.file, connection.context.log)
       } catch (error) {
         throw asTrouble(error)
       }
-      unlock?.()
     },
     watch(watcher) {
       connection.watcher = watcher
@@ -224,6 +261,7 @@ function watchForeignCommits(connection: Connection): () => void {
     let found: number | undefined
     try {
       found = version.get()?.data_version
+      if (found !== seen) keepMarked(connection)
     } catch (error) {
       log?.(`could not look for what other processes wrote: ${error instanceof Error ? error.message : error}`)
       return

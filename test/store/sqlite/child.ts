@@ -28,6 +28,13 @@ export class Child {
     this.process.stdin?.write(`${word}\n`)
   }
 
+  /** Has it close its store and end. */
+  async end(): Promise<void> {
+    const exited = once(this.process, 'exit')
+    this.process.stdin?.end()
+    await exited
+  }
+
   /** Ends it as a power cut would: no handler runs. */
   async kill(): Promise<void> {
     if (this.process.exitCode !== null || this.process.signalCode !== null) return

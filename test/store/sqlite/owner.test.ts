@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
-import { FileOwnedError } from '../../../src/store/sqlite/database-file.ts'
+import { FileOwnedError } from '../../../src/store/sqlite/file-use.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
