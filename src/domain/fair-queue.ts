@@ -19,6 +19,11 @@ export class FairQueue<T> {
     return this.#tenants.size
   }
 
+  /** Whether the tenant has items. */
+  has(tenant: number): boolean {
+    return this.#tenants.has(tenant)
+  }
+
   push(tenant: number, item: T): void {
     let items = this.#tenants.get(tenant)
     if (items === undefined) {

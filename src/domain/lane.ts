@@ -47,6 +47,8 @@ export class Lane<T> {
   waitsForSlot = false
   /** It has waited for a slot of its kind, and takes the next one. */
   admitted = false
+  /** A delivery of it has started since it was added. */
+  begun = false
   #turn = 0
 
   constructor(
@@ -79,6 +81,12 @@ export class Lane<T> {
     if (!limits.rate) this.bucket = undefined
     else if (this.bucket) this.bucket.reshape(limits.rate, now)
     else this.bucket = new Bucket(limits.rate, now, emptyBucketDebt)
+  }
+
+  /** A delivery of it starts. */
+  begin(): void {
+    if (!this.begun) this.app.unstarted--
+    this.begun = true
   }
 
   get queued(): number {
@@ -197,6 +205,8 @@ export interface AppLanes<T> {
   readonly ready: Queue<Lane<T>>
   /** The number of its lanes in this worker. */
   lanes: number
+  /** How many of them have started nothing yet. */
+  unstarted: number
   inFlight: number
   /** How many attempts it may have under way in this worker, beside the limit of every application. */
   cap: number
@@ -209,7 +219,16 @@ export interface AppLanes<T> {
 
 export function newAppLanes<T>(key: number): AppLanes<T> {
   const none = { bucket: undefined, notBefore: Number.NEGATIVE_INFINITY, wakeAt: 0 }
-  return { key, ready: new Queue(), lanes: 0, inFlight: 0, cap: Number.POSITIVE_INFINITY, place: 'out', ...none }
+  return {
+    key,
+    ready: new Queue(),
+    lanes: 0,
+    unstarted: 0,
+    inFlight: 0,
+    cap: Number.POSITIVE_INFINITY,
+    place: 'out',
+    ...none,
+  }
 }
 
 /** When the application's rate allows the next request: `now` or later. */

@@ -1,8 +1,8 @@
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
+import { EndpointRecords } from './endpoint-records.ts'
 import {
   type AppLanes,
-  type EndpointRecord,
   Lane,
   type LaneLimits,
   type LaneStart,
@@ -12,8 +12,8 @@ import {
   type Run,
 } from './lane.ts'
 import { type Entry, Heap, type Ordering, type Place, Queue } from './queue.ts'
-import { Bucket, emptyBucketDebt, FailureBudget, type RateLimit } from './rate.ts'
-import { SlotReserve, SlotUse } from './slot-use.ts'
+import { Bucket, emptyBucketDebt, type RateLimit } from './rate.ts'
+import { SlotReserve } from './slot-use.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 
 /**
@@ -34,18 +34,34 @@ export class Scheduler<T> {
   #crowdedLanes: Lane<T>[] = []
   #crowdedApps: AppLanes<T>[] = []
   readonly #reserve: SlotReserve<Lane<T>>
-  /** Records of endpoints, also while another worker owns their lanes; the most recent are at the end. */
-  readonly #records = new Map<number, EndpointRecord>()
+  readonly #records: EndpointRecords
   #slotFreed = false
   #inFlight = 0
+  #started = 0
 
   constructor(limits: SchedulerLimits) {
     this.#limits = limits
     this.#reserve = new SlotReserve(limits.inFlight)
+    this.#records = new EndpointRecords(limits.failuresPerMinute ?? 0)
   }
 
   get inFlight(): number {
     return this.#inFlight
+  }
+
+  /** Applications that wait for their turn. */
+  get waiting(): number {
+    return this.#ring.size
+  }
+
+  /** Deliveries that started so far. */
+  get started(): number {
+    return this.#started
+  }
+
+  /** How many lanes of an application have started nothing since they were added. */
+  unstarted(appKey: number): number {
+    return this.#apps.get(appKey)?.unstarted ?? 0
   }
 
   /** Adds a lane with nothing queued. */
@@ -63,7 +79,8 @@ export class Scheduler<T> {
       this.#apps.set(appKey, app)
     }
     app.lanes++
-    return new Lane(endpoint, app, limits, start, now, ordering, this.#recordOf(endpoint), this.#limits.run)
+    app.unstarted++
+    return new Lane(endpoint, app, limits, start, now, ordering, this.#records.recall(endpoint), this.#limits.run)
   }
 
   /** Forgets a lane; answers its queued deliveries. Attempts still under way finish as usual. */
@@ -71,6 +88,7 @@ export class Scheduler<T> {
     lane.closed = true
     lane.place = 'out'
     lane.app.lanes--
+    if (!lane.begun) lane.app.unstarted--
     this.#forgetUnused(lane.app)
     return lane.order ? lane.order.clear() : classes.flatMap((c) => lane.queues[c].clear())
   }
@@ -238,6 +256,8 @@ export class Scheduler<T> {
     lane.inFlight++
     app.inFlight++
     this.#inFlight++
+    this.#started++
+    lane.begin()
     this.#reserve.count(lane.slotUser, 1)
     this.#settle(lane, now)
     return { lane, class: itsClass, item, bucket, entry }
@@ -261,21 +281,6 @@ export class Scheduler<T> {
     // A lane without neighbours may use up the application's own cap: no other lane needs the half that it would leave.
     const shared = app.lanes > 1 || room < app.cap - app.inFlight ? room : Number.POSITIVE_INFINITY
     return lane.inFlight >= Math.max(1, shared / 2)
-  }
-
-  /** Remembered for the 65,536 endpoints that were here last: a lane that hangs or fails is not new each time. */
-  #recordOf(endpoint: number): EndpointRecord {
-    const record = this.#records.get(endpoint) ?? this.#newRecord()
-    this.#records.delete(endpoint)
-    if (this.#records.size >= mostRecords) this.#records.delete(this.#records.keys().next().value as number)
-    this.#records.set(endpoint, record)
-    return record
-  }
-
-  #newRecord(): EndpointRecord {
-    const { failuresPerMinute = 0 } = this.#limits
-    const failures = failuresPerMinute > 0 ? new FailureBudget(failuresPerMinute) : undefined
-    return { use: new SlotUse(), failures }
   }
 
   #learn(lane: Lane<T>, { slotMs, result }: Ended, now: SteadyMs): void {
@@ -367,8 +372,6 @@ export class Scheduler<T> {
     }
   }
 }
-
-const mostRecords = 65_536
 
 export interface SchedulerLimits {
   readonly inFlight: number

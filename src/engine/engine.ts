@@ -108,7 +108,7 @@ export class Engine {
     this.#bodies = bodies
     this.#pump = pump
     this.#ownership = new Ownership({
-      ...{ store, clock, membership, registry, regions, onTrouble },
+      ...{ store, clock, scheduler, membership, registry, reader, regions, onTrouble },
       onUnclean: (lanes) => void this.#sayTakenOver(lanes),
     })
     this.#jobs = new WorkerJobs({ store, clock, regions, registry, settling, waitingLimit, onTrouble })
@@ -130,12 +130,12 @@ export class Engine {
   async start(): Promise<void> {
     if (this.#state !== 'new') throw new Error('an engine starts once')
     this.#state = 'running'
-    this.#loop.start({ pump: this.#pump, reader: this.#reader, queue: this.#queue })
+    this.#loop.start({ pump: this.#pump, reader: this.#reader, queue: this.#queue, ownership: this.#ownership })
     await this.#membership.join()
     this.#parts.store.watch({
       rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
       stored: (messages, begunAt) => this.#stored(messages, begunAt),
-      lanes: () => this.#ownership.claimSoon(),
+      lanes: (woken) => this.#ownership.lanesDue(woken),
       settings: (endpoints) => void this.#registry.refresh(endpoints),
       expunged: (messages) => {
         this.#expungedAt = this.#parts.clock.steady()
@@ -281,6 +281,7 @@ export class Engine {
     const now = this.#parts.clock.steady()
     this.#registry.each((owned) => {
       owned.rows.recheckIfOld(now)
+      owned.rest(now)
       for (const delivery of owned.surplusInOrder()) {
         this.#settling.waitingEnds(delivery, { state: 'dead', reason: 'overflow' })
       }

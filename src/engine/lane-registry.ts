@@ -227,13 +227,17 @@ export class LaneRegistry {
     return shared.some(({ lanes, share }) => lanes.length >= share.content)
   }
 
-  /** Drops the lanes that may be released, or all that are not busy; answers the state of each for its next owner. */
-  release(which: 'resting' | 'all', now: SteadyMs): LaneRest[] {
+  /**
+   * Drops up to `most` of the lanes that may be released, or of all that are not busy; answers the state of each for its next
+   * owner.
+   */
+  release(which: 'resting' | 'all', now: SteadyMs, isCrowded: boolean, most: number): LaneRest[] {
     const released: LaneRest[] = []
     for (const owned of this.#lanes.values()) {
-      if (which === 'all' ? owned.isBusy : !owned.canRelease(now)) continue
+      if (which === 'all' ? owned.isBusy : !owned.canRelease(now, isCrowded)) continue
       released.push(owned.toRest(now))
       this.#drop(owned)
+      if (released.length === most) break
     }
     return released
   }

@@ -6,6 +6,7 @@ import type { Standstill } from '../domain/snapshot.ts'
 import type { Delivery } from './delivery.ts'
 import type { Membership } from './membership.ts'
 import type { OwnedLane } from './owned-lane.ts'
+import type { Ownership } from './ownership.ts'
 import type { Pump } from './pump.ts'
 import type { Reader } from './reader.ts'
 import type { SettleQueue } from './settling.ts'
@@ -103,9 +104,10 @@ export class Loop {
     // The next turn comes with the next recorded batch, or with housekeeping.
     if (standstill !== null) return
 
-    const { pump, reader } = this.#work
+    const { pump, reader, ownership } = this.#work
     for (let owned = this.#timed.takeDue(now); owned; owned = this.#timed.takeDue(now)) reader.request(owned, timed)
     pump.run()
+    ownership.turn()
     const next = Math.min(this.#parts.scheduler.wakeAt() ?? Number.POSITIVE_INFINITY, this.#timed.nextAt)
     if (next < Number.POSITIVE_INFINITY) this.#wakeAt(next)
   }
@@ -159,4 +161,5 @@ interface LoopWork {
   readonly pump: Pick<Pump, 'run'>
   readonly reader: Pick<Reader, 'request'>
   readonly queue: Pick<SettleQueue, 'size'>
+  readonly ownership: Pick<Ownership, 'turn'>
 }

@@ -15,6 +15,14 @@ import { LaneRows } from './lane-rows.ts'
 
 /** A lane without work for this long goes back to the store, so that memory holds only busy lanes. */
 const lingerMs = 2000
+/**
+ * As long as more lanes are due than this worker takes at once, a lane goes back after this long that was given nothing since
+ * it was taken: otherwise memory would hold all lanes of the last two seconds.
+ */
+const crowdedLingerMs = 100
+
+/** A lane without work for this long keeps nothing that can be made again. */
+const restMs = 500
 
 /** An endpoint's settings, in the form in which its lane uses them. */
 export interface LaneSettings {
@@ -44,6 +52,8 @@ export class OwnedLane {
   #surplus: ReadonlySet<number> | undefined
   #nextTimedAt: SteadyMs = Number.POSITIVE_INFINITY
   #lastActiveAt: SteadyMs
+  /** Rows were added since this worker took the lane. */
+  #wasFed = false
   #disabling = false
   #leaving = false
   #workerStops = false
@@ -143,6 +153,7 @@ export class OwnedLane {
   /** Rows of these classes were added. */
   rowsAdded(added: readonly Class[], now: SteadyMs): void {
     this.#lastActiveAt = now
+    this.#wasFed = true
     for (const c of added) this.rows.reopen(c)
   }
 
@@ -150,6 +161,7 @@ export class OwnedLane {
   acceptStored(message: number, begunAt: SteadyMs, now: SteadyMs): boolean {
     if (!this.rows.acceptStored(message, begunAt, now)) return false
     this.#lastActiveAt = now
+    this.#wasFed = true
     return true
   }
 
@@ -260,13 +272,22 @@ export class OwnedLane {
     return waiting.map(({ item }) => item).filter(({ ordered }) => ordered?.isEnding === false)
   }
 
-  /** Whether the lane may go back to the store: it is not busy, and has nothing to do or may not do it for a while. */
-  canRelease(now: SteadyMs): boolean {
+  /**
+   * Whether the lane may go back to the store: it is not busy, and has nothing to do or may not do it for a while. `isCrowded`
+   * says that many others wait for a worker.
+   */
+  canRelease(now: SteadyMs, isCrowded = false): boolean {
     if (this.isBusy) return false
     const { lane } = this
     if (lane.closed || lane.restsUntil(now) - now > lingerMs) return true
     if (lane.queued > 0 || !this.rows.isComplete) return false
-    return now - this.#lastActiveAt >= lingerMs && this.#nextTimedAt - now > lingerMs
+    const idleMs = isCrowded && !this.#wasFed ? crowdedLingerMs : lingerMs
+    return now - this.#lastActiveAt >= idleMs && this.#nextTimedAt - now > lingerMs
+  }
+
+  /** While nothing is to be sent, the lane takes little memory. */
+  rest(now: SteadyMs): void {
+    if (this.lane.queued === 0 && !this.isBusy && now - this.#lastActiveAt >= restMs) this.target.rest?.()
   }
 
   /** Whether the lane has nothing to send before the instant, as far as this worker knows. */

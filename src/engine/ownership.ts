@@ -1,11 +1,25 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Regions } from '../domain/region.ts'
-import type { LaneRest } from '../store/lanes.ts'
-import type { Store } from '../store/store.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
+import type { DueLane, LaneRest } from '../store/lanes.ts'
+import type { ClaimedLane, Store } from '../store/store.ts'
+import { ClaimTurns } from './claim-turns.ts'
+import type { Delivery } from './delivery.ts'
 import type { LaneRegistry } from './lane-registry.ts'
 import type { Membership } from './membership.ts'
+import type { Reader } from './reader.ts'
 
-const claimLanes = 256
+/** A claim takes at most this many lanes: some milliseconds of SQLite's time, and of this process'. */
+const claimLanes = 64
+/** A release gives back at most this many lanes, for the same reason. */
+const releaseLanes = 256
+/**
+ * While more applications than this wait for their turn, claims wait until as many deliveries have started as a claim takes
+ * lanes: otherwise each lane that is claimed makes a delivery that is here already wait for one turn more.
+ */
+const fewApplications = 32
+/** When none of the lanes that are due can be had, they are looked at again after this long. */
+const retryMs = 50
 /** A claim is made at least this often, in case a signal was missed. */
 const pollMs = 1000
 /** A worker that owns its share lets the others choose first. */
@@ -13,14 +27,22 @@ const politeMs = 75
 /** While idleness is asked for, a reconcile that has not ended is asked for again after this long. */
 const reconcileAgainMs = 5000
 
-/** How lanes come to this worker and go back to the store: claimed when they are due, released when they rest. */
+/**
+ * How lanes come to this worker and go back to the store: claimed when they are due, released when they rest. A claim takes
+ * the lanes that have been due the longest; while there are more of them than it takes, applications take turns.
+ */
 export class Ownership {
   readonly #parts: OwnershipParts
+  readonly #turns: ClaimTurns
   #claiming = false
   #claimed: Promise<void> = Promise.resolve()
   #claimAgain = false
   /** When the last claim began. */
   #claimedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  /** Deliveries that had started then. */
+  #startedThen = Number.NEGATIVE_INFINITY
+  /** The reason why the next claim waits, before the poll: for room for its lanes, or for a start, by which an application gets more. */
+  #awaiting: 'room' | 'start' | undefined
   /** The answer to a claim was lost, so this worker may own lanes that it does not know of. */
   #claimLost = false
   /** The store is answering a claim. A lane released before it has may be among those that it says are this worker's. */
@@ -41,6 +63,8 @@ export class Ownership {
 
   constructor(parts: OwnershipParts) {
     this.#parts = parts
+    const { store, regions, scheduler } = parts
+    this.#turns = new ClaimTurns({ store, regions, unstarted: (app) => scheduler.unstarted(app) })
   }
 
   /** Claims nothing more. */
@@ -55,16 +79,40 @@ export class Ownership {
     this.#parts.registry.dropAll()
   }
 
-  /** Claims lanes that are due, now or as soon as the claim under way is done. */
+  /** Claims lanes that are due, now or as soon as the claim under way is done and there is room. */
   claimSoon(): void {
     if (this.#claiming) this.#claimAgain = true
-    else if (!this.#stopped) this.#claimed = this.#claim()
+    else if (!this.#stopped) {
+      this.#awaiting = this.#hasRoom ? undefined : 'room'
+      if (this.#hasRoom) this.#claimed = this.#claim()
+    }
+  }
+
+  /** Some lanes have become due. */
+  lanesDue(woken: readonly DueLane[] = []): void {
+    this.#turns.woken(woken)
+    this.claimSoon()
+  }
+
+  /** A turn of the loop is over. */
+  turn(): void {
+    const { scheduler } = this.#parts
+    if (this.#awaiting === 'room' || (this.#awaiting === 'start' && scheduler.started > this.#startedThen)) {
+      this.claimSoon()
+    }
+  }
+
+  get #hasRoom(): boolean {
+    const { scheduler, reader } = this.#parts
+    if (reader.waiting > claimLanes) return false
+    return scheduler.waiting <= fewApplications || scheduler.started - this.#startedThen >= claimLanes
   }
 
   async #claim(): Promise<void> {
-    const { store, clock, membership, registry } = this.#parts
+    const { clock, membership, registry } = this.#parts
     this.#claiming = true
     this.#nextLaneAt = undefined
+    this.#awaiting = undefined
     this.#cancelPoll?.()
     if (registry.isContent) await this.#wait(politeMs)
     let waitMs = pollMs
@@ -72,54 +120,85 @@ export class Ownership {
     this.#claimAgain = false
     if (!this.#stopped && worker !== 0 && this.#unconfirmed.length === 0) {
       this.#claimedAt = clock.steady()
+      this.#startedThen = this.#parts.scheduler.started
       this.#asking = true
       registry.claimBegins()
+      let taken: readonly ClaimedLane[] = []
       try {
-        const claim = await store.claim(worker, claimLanes, this.#claimLost, this.#parts.regions)
+        const claim = await this.#take(worker)
         this.#claimLost = false
-        registry.claimEnds(worker === membership.worker ? claim.lanes : [])
-        const unclean = claim.lanes.filter(({ clean }) => !clean).length
-        if (unclean > 0) this.#parts.onUnclean?.(unclean)
-        if (claim.lanes.length >= claimLanes) this.#claimAgain = true
-        waitMs = Math.min(pollMs, claim.nextInMs ?? pollMs)
-        if (!this.#claimAgain) this.#nextLaneAt = clock.steady() + (claim.nextInMs ?? Number.POSITIVE_INFINITY)
+        if (worker === membership.worker) taken = claim.lanes
+        waitMs = Math.min(pollMs, claim.nextInMs)
       } catch (error) {
         this.#claimLost = true
-        registry.claimEnds([])
         this.#parts.onTrouble(error)
       }
+      registry.claimEnds(taken)
+      const unclean = taken.filter(({ clean }) => !clean).length
+      if (unclean > 0) this.#parts.onUnclean?.(unclean)
       this.#asking = false
       if (this.#releaseAfter) void this.releaseResting()
     }
     this.#claiming = false
     if (this.#stopped) return
-    if (this.#claimAgain) this.claimSoon()
+    // In another turn of the event loop, which others have then.
+    if (this.#claimAgain) clock.soon(() => this.claimSoon())
     else this.#cancelPoll = clock.after(Math.max(1, waitMs), () => this.claimSoon())
+  }
+
+  /** Takes lanes: those that have been due the longest, or in turns when a claim cannot take all that are due. */
+  async #take(worker: number): Promise<{ readonly lanes: readonly ClaimedLane[]; readonly nextInMs: number }> {
+    const { store, clock, regions } = this.#parts
+    if (this.#turns.isCrowded && !this.#claimLost) {
+      const chosen = await this.#turns.next(claimLanes)
+      const lanes = chosen.length === 0 ? [] : await store.claimNamed(worker, chosen, regions)
+      if (lanes.length > 0) this.#claimAgain = true
+      else if (this.#turns.isCrowded) this.#awaiting = 'start'
+      if (lanes.length > 0 || this.#turns.isCrowded) return { lanes, nextInMs: retryMs }
+    }
+    const claim = await store.claim(worker, claimLanes, this.#claimLost, regions)
+    const { lanes, nextInMs = Number.POSITIVE_INFINITY } = claim
+    if (lanes.length >= claimLanes) {
+      this.#turns.crowd()
+      this.#claimAgain = true
+    }
+    if (!this.#claimAgain) this.#nextLaneAt = clock.steady() + nextInMs
+    return { lanes, nextInMs }
   }
 
   #wait(ms: number): Promise<void> {
     return new Promise((resolve) => void this.#parts.clock.after(ms, resolve))
   }
 
-  /** Releases every lane that is not busy and has nothing to do, or may not do it, for a while. */
-  releaseResting(): Promise<void> {
-    return this.#release('resting')
+  /** Releases lanes that are not busy and have nothing to do, or may not do it for a while. */
+  async releaseResting(): Promise<void> {
+    while (await this.#release('resting')) await this.#soon()
   }
 
   /** Releases everything, also lanes of a claim or a release that is under way. */
   async releaseAll(): Promise<void> {
     await this.#claimed
     await this.#released
-    await this.#release('all')
+    while (await this.#release('all')) await this.#soon()
   }
 
-  async #release(which: 'resting' | 'all'): Promise<void> {
+  /** Releases as many lanes as one release takes; answers whether there may be more. */
+  async #release(which: 'resting' | 'all'): Promise<boolean> {
     this.#releaseAfter = this.#asking
-    if (this.#releasing || this.#asking) return
-    for (const rest of this.#parts.registry.release(which, this.#parts.clock.steady())) this.#unconfirmed.push(rest)
-    if (this.#unconfirmed.length === 0) return
-    this.#released = this.#confirm()
-    await this.#released
+    if (this.#releasing || this.#asking) return false
+    const { registry, clock } = this.#parts
+    const resting = registry.release(which, clock.steady(), this.#turns.isCrowded, releaseLanes)
+    for (const rest of resting) this.#unconfirmed.push(rest)
+    if (this.#unconfirmed.length === 0) return false
+    const released = this.#confirm()
+    this.#released = released
+    await released
+    return resting.length === releaseLanes
+  }
+
+  /** In another turn of the event loop. */
+  #soon(): Promise<void> {
+    return new Promise((resolve) => void this.#parts.clock.soon(resolve))
   }
 
   /** Releasing the same lane twice is harmless as long as it was not claimed in between. */
@@ -176,10 +255,12 @@ export class Ownership {
 }
 
 interface OwnershipParts {
-  readonly store: Pick<Store, 'claim' | 'release' | 'reconcile'>
+  readonly store: Pick<Store, 'claim' | 'findDue' | 'claimNamed' | 'release' | 'reconcile'>
+  readonly scheduler: Pick<Scheduler<Delivery>, 'waiting' | 'started' | 'unstarted'>
   readonly clock: Clock
   readonly membership: Membership
   readonly registry: LaneRegistry
+  readonly reader: Pick<Reader, 'waiting'>
   /** The regions whose lanes this worker may own. */
   readonly regions: Regions
   /** This many lanes were claimed whose last owner did not release them, or whose limits changed since. */

@@ -55,6 +55,11 @@ export class Reader {
     this.#parts = parts
   }
 
+  /** Lanes that wait to be read. */
+  get waiting(): number {
+    return this.#requests.size
+  }
+
   /** Requests more rows of a class, if the lane needs them. */
   request(owned: OwnedLane, itsClass: Class): void {
     const wanted = owned.rows.classesToRead(itsClass)

@@ -12,7 +12,7 @@ import { AddressPolicy, type AddressRules } from './guard.ts'
 import { Pool } from './pool.ts'
 import { cached, openDns, type Resolve } from './resolve.ts'
 import type { OutgoingMessage, Sender, Target } from './send.ts'
-import { type Authorization, prepareTarget } from './target.ts'
+import { type Authorization, type PreparedTarget, prepareTarget } from './target.ts'
 import { prepareTokenRequest, readTokenAnswer, tokenAnswerBytes } from './token-request.ts'
 import { type TokenFailure, type TokenSource, Tokens } from './tokens.ts'
 
@@ -83,9 +83,14 @@ export function openSender(context: SenderContext): Sender {
     open(target) {
       const source = target.auth?.kind === 'oauth2' ? sourceOf(target.auth) : undefined
       const authorization = typeof source === 'string' ? undefined : (source ?? fixedAuthorization(target.auth))
-      const prepared = prepareTarget(target, policy, userAgent, context.signatureHeaders, authorization)
+      let known: PreparedTarget | string | undefined
+      const prepare = () => {
+        known ??= prepareTarget(target, policy, userAgent, context.signatureHeaders, authorization)
+        return known
+      }
       return {
         send(message, onLeave, onEnd, mayLeave, attemptNumber) {
+          const prepared = prepare()
           if (closed) return endLater(unanswered('aborted', 'Sluice is shutting down.'), onEnd)
           if (typeof prepared === 'string') return endLater(unanswered('blocked', prepared), onEnd)
           if (typeof source === 'string') return endLater(unanswered('blocked', source), onEnd)
@@ -104,9 +109,14 @@ export function openSender(context: SenderContext): Sender {
           return shaped === undefined ? endLater(unanswered('blocked', unshapable), onEnd) : authorize(shaped)
         },
 
+        rest() {
+          // Whether a receiver refused a certificate is remembered.
+          if (typeof known === 'string' || known?.identities === undefined) known = undefined
+        },
+
         retire() {
-          if (typeof prepared === 'string') return
-          for (const origin of prepared.identities?.all ?? []) pool.retire(origin)
+          if (known === undefined || typeof known === 'string') return
+          for (const origin of known.identities?.all ?? []) pool.retire(origin)
         },
       }
     },

@@ -56,15 +56,15 @@ export interface OutgoingMessage {
 /** Makes attempts on the wire. */
 export interface Sender {
   /**
-   * Prepares a target, once per change of the endpoint: parses the URL and decodes the keys. It never fails; attempts at an
-   * unusable target end as `blocked`.
+   * Opens a target. Its first attempt prepares it, once per change of the endpoint: parses the URL and decodes the keys. It
+   * never fails; attempts at an unusable target end as `blocked`.
    */
   open(target: Target): OpenTarget
   /** Ends every attempt under way as `aborted` and closes all connections. */
   close(): Promise<void>
 }
 
-/** A prepared target. */
+/** A target that is prepared, or will be. */
 export interface OpenTarget {
   /**
    * Makes one attempt. `onLeave` is called when the request is written to a connected socket, and not when the attempt fails
@@ -82,6 +82,8 @@ export interface OpenTarget {
     mayLeave?: () => boolean,
     attempt?: number,
   ): () => void
+  /** No attempt is expected for now: the prepared parts are forgotten, and made again for the next attempt. */
+  rest?(): void
   /** The target is no longer used: connections with its client certificates close when their attempts have ended. */
   retire?(): void
 }

@@ -50,6 +50,15 @@ export interface Ownership {
    */
   claim(worker: number, limit: number, ownedToo?: boolean, regions?: Regions): Promise<Claim>
   /**
+   * Unowned lanes that are due, by application. Among the next `applications` behind a place that have unowned lanes with an
+   * instant, it answers up to `lanesEach` lanes of each that are due and of these regions, the longest waiting first. An
+   * application counts once for each region of its lanes. For a worker that finds more lanes due than it takes at once.
+   * `next` is null behind the last application.
+   */
+  findDue(after: DuePlace | null, most: DueLimits, regions?: Regions): Promise<DueLanes>
+  /** Takes those of these lanes that are due, unowned and of these regions. */
+  claimNamed(worker: number, endpoints: readonly number[], regions?: Regions): Promise<ClaimedLane[]>
+  /**
    * Releases lanes with the facts that their next owner needs. The store itself finds out when each is due next, in a way
    * that cannot miss a row published at the same moment. A lane whose endpoint's circuit was changed since it was claimed
    * does not rest, whatever `LaneRest` says: its next owner decides.
@@ -124,6 +133,28 @@ export interface Claim {
   readonly lanes: ClaimedLane[]
   /** When the next unowned lane is due, from now; undefined when none is. */
   readonly nextInMs: number | undefined
+}
+
+/** A place in the walk over the applications that have unowned lanes with an instant. */
+export interface DuePlace {
+  readonly app: number
+  readonly region: string
+}
+
+/** How much one step of the walk looks at. */
+export interface DueLimits {
+  readonly applications: number
+  readonly lanesEach: number
+}
+
+export interface DueLane {
+  readonly endpoint: number
+  readonly app: number
+}
+
+export interface DueLanes {
+  readonly lanes: readonly DueLane[]
+  readonly next: DuePlace | null
 }
 
 export interface ClaimedLane {

@@ -8,7 +8,7 @@ import type { Applications, Endpoints, EventTypes, FoldedNames } from './configu
 import type { DeadFiling, DeadLetters } from './dead-letters.ts'
 import type { Deliveries } from './delivering.ts'
 import type { History } from './history.ts'
-import type { Lanes, Renewal } from './lanes.ts'
+import type { DueLane, Lanes, Renewal } from './lanes.ts'
 import type { Maintenance } from './maintenance.ts'
 import type { Messages } from './messages.ts'
 import type { Publication, Publishing } from './publishing.ts'
@@ -127,8 +127,8 @@ export interface Watcher {
    * read for them, as `rows` would have it.
    */
   stored?(messages: readonly StoredMessage[], begunAt: SteadyMs): readonly number[]
-  /** A lane may have become claimable. */
-  lanes(): void
+  /** A lane may have become claimable. Where the store knows some that did, it names them. */
+  lanes(woken?: readonly DueLane[]): void
   /** These endpoints' settings changed, or some endpoint's when the list is missing. */
   settings(endpoints?: readonly number[]): void
   /** These messages must not be sent from memory any more; without a list, any may be meant. */

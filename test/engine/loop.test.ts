@@ -32,6 +32,7 @@ function looping() {
         return is.unsettled
       },
     },
+    ownership: { turn() {} },
   })
   return { clock, is, runs, due, loop }
 }

@@ -56,14 +56,23 @@ const wakeLanes = postgresStatement('wake-lanes')`
     update lane set due_at = greatest(${requestedAt}, ${restEnds})
      where endpoint = any ($1::bigint[]) and owner is null and not stopped
        and (due_at is null or due_at > greatest(${requestedAt}, ${restEnds}))
-    returning 1
+    returning endpoint, app
   ), found as materialized (
     select exists (select from woken) as woken,
+           array (select min(endpoint) from woken group by app order by app) as lanes,
+           array (select app from woken group by app order by app) as apps,
            (select 1 from lane where endpoint = any ($1::bigint[]) and coalesce(owner, 0) <> 0 limit 1) = 1 as owned
   )
-  select woken, case when woken or owned
+  select woken, lanes, apps, case when woken or owned
            then pg_notify('${channel}', case when woken then upper($3) else $3 end || $4) end
     from found`
+
+interface WokenRow {
+  readonly woken: boolean
+  /** Of each application of which lanes became due, one of them. */
+  readonly lanes: readonly number[]
+  readonly apps: readonly number[]
+}
 
 /** A column of `work`, which holds arrays, for the lane at hand. */
 export function sqlOfWork(column: string): string {
@@ -173,8 +182,8 @@ export class LaneWakes {
     const kind = onlyFresh ? 'f' : 'r'
     try {
       const values = [integers(endpoints), integers(dues), kind, this.#signals.payload(endpoints)]
-      const [row] = await this.#sessions.run<{ woken: boolean }>(wakeLanes, values)
-      if (row?.woken) this.#signals.lanes()
+      const [row] = await this.#sessions.run<WokenRow>(wakeLanes, values)
+      if (row?.woken) this.#signals.lanes(row.apps.map((app, i) => ({ app, endpoint: row.lanes[i] as number })))
       return gapMs
     } catch (error) {
       this.#context.onTrouble?.(`postgres: lanes could not be woken, trying again: ${(error as Error).message}`)

@@ -3,6 +3,7 @@ import { type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } fr
 import { sendableColumns } from '../sql/endpoint-rows.ts'
 import { type LaneRow, toClaimed, workers } from '../sql/workers.ts'
 import { type Database, withClock } from './database.ts'
+import { dueLanes } from './due-lanes.ts'
 import { lanesPerStatement, sqlOfWork, sqlWorkDue, withWalk } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { onPostgres, postgresPort } from './port.ts'
@@ -83,6 +84,18 @@ const claimRegions = postgresStatement('claim-regions')`${claiming(
     ))`,
 )}`
 
+/** Takes lanes by name. They are found by their key; what else they must be is looked at behind that. */
+const claimThese = postgresStatement('claim-named')`${claiming(
+  `picked as materialized (
+      select ${laneColumns} from lane
+       where endpoint = any ($2::bigint[]) and owner is null and due_at <= (select now from clock) and not stopped
+         and ($4::text[] is null or region = any ($4::text[])) and exists (select from alive)
+       order by endpoint
+         for update skip locked
+    )`,
+  'null::bigint',
+)}`
+
 // `is not distinct from` instead of `=` keeps the planner off lane_owner, which holds everything else the worker owns.
 const releaseLanes = postgresStatement('release')`
   ${withClock}
@@ -126,6 +139,18 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
     return { lanes, nextInMs: nextDueAt === null ? undefined : Math.max(0, nextDueAt - now) }
   }
 
+  async function claimNamed(worker: number, endpoints: readonly number[], regions: Regions) {
+    const served = regions === null ? null : texts(regions)
+    const rows = await durable.run<ClaimRow>(claimThese, [worker, integers(endpoints), false, served])
+    const { now } = rows[0] as ClaimRow
+    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, now, database.context)]))
+    wakes.owned(
+      worker,
+      lanes.map((lane) => lane.endpoint.key),
+    )
+    return lanes
+  }
+
   async function release(worker: number, rests: readonly LaneRest[]): Promise<void> {
     const endpoints = rests.map((rest) => rest.endpoint)
     wakes.disowned(worker, endpoints)
@@ -167,6 +192,16 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
       return signals.repeatingSettings(
         () => claim(worker, limit, ownedToo, regions),
         ({ lanes }) => lanes.map((lane) => lane.endpoint.key),
+      )
+    },
+
+    findDue: dueLanes(database),
+
+    claimNamed(worker, endpoints, regions = null) {
+      if (endpoints.length === 0) return Promise.resolve([])
+      return signals.repeatingSettings(
+        () => claimNamed(worker, endpoints, regions),
+        (lanes) => lanes.map((lane) => lane.endpoint.key),
       )
     },
 

@@ -289,6 +289,7 @@ create table lane (
   bucket_limit text,
   region text not null default 'default'::text
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX lane_app_due ON public.lane USING btree (app, region, due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL));
 CREATE INDEX lane_due ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL) AND (region = 'default'::text));
 CREATE INDEX lane_due_elsewhere ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL) AND (region <> 'default'::text));
 CREATE INDEX lane_owner ON public.lane USING btree (owner) WHERE (owner IS NOT NULL);

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
-import type { Renewal, StoreContext, StoredMessage, Watcher } from '../store.ts'
+import type { DueLane, Renewal, StoreContext, StoredMessage, Watcher } from '../store.ts'
 import type { Presence } from './presence.ts'
 import { clientConfig, postgresStatement, type Run } from './sessions.ts'
 
@@ -89,8 +89,8 @@ export class Signals {
     else if (unread.length > 0) this.rows(unread, fresh)
   }
 
-  lanes(): void {
-    this.#watcher?.lanes()
+  lanes(woken?: readonly DueLane[]): void {
+    this.#watcher?.lanes(woken)
   }
 
   settings(endpoints?: readonly number[]): void {

@@ -1,10 +1,11 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { defaultRegion, type Regions } from '../../domain/region.ts'
+import { defaultRegion, type Regions, serves } from '../../domain/region.ts'
 import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
 import { sendableColumns, sendableShape } from '../sql/endpoint-rows.ts'
 import type { Shape } from '../sql/statement.ts'
 import { type LaneRow, toClaimed } from '../sql/workers.ts'
-import type { Connection, Synchronous } from './connection.ts'
+import type { Connection, MaybeSynchronous } from './connection.ts'
+import { dueLanes } from './due-lanes.ts'
 import { shaped } from './port.ts'
 import { laneWakes } from './queueing.ts'
 
@@ -25,10 +26,15 @@ const dueLanesIn = (set: string) => `
 const nextDueIn = (set: string) =>
   `select min(due_at) as due_at from lane where owner is null and due_at is not null and ${set}`
 
+const dueLane = `
+  select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
+  where lane.endpoint = ? and lane.owner is null and lane.due_at <= ?`
 const laneShape: Shape<LaneRow> = { ...sendableShape, flags: [...(sendableShape.flags ?? []), 'clean'] }
 
 /** Claims and releases lanes, and wakes those that would sleep past their work. */
-export function ownership(connection: Connection): Synchronous<Pick<Ownership, 'claim' | 'release' | 'reconcile'>> {
+export function ownership(
+  connection: Connection,
+): MaybeSynchronous<Pick<Ownership, 'claim' | 'findDue' | 'claimNamed' | 'release' | 'reconcile'>> {
   const live = connection.prepare<unknown>('select 1 from worker where id = ? and ended_at is null')
   const due = (set: string) => ({
     lanes: connection.prepare<{ key: number }>(dueLanesIn(set)),
@@ -51,6 +57,7 @@ export function ownership(connection: Connection): Synchronous<Pick<Ownership, '
       health_at = case when :healthGiven then :now else health_at end
     where endpoint = :endpoint and owner = :worker
     returning due_at`)
+  const named = connection.prepare<{ key: number; region: string }>(dueLane)
   const wakes = laneWakes(connection)
 
   /** The sets of lanes that a worker with these regions may claim, each with the values that it needs. */
@@ -70,12 +77,22 @@ export function ownership(connection: Connection): Synchronous<Pick<Ownership, '
     return dues.length === 0 ? undefined : Math.max(0, Math.min(...dues) - now)
   }
 
+  /**
+   * Nothing is sent before a claim is on the disk: a power cut that undid it would give a lane the tokens back that were used
+   * since. Meanwhile, others have their turn.
+   */
+  async function durably<T>(work: () => T): Promise<T> {
+    const answer = connection.relaxedTransaction(work)
+    await connection.onDisk()
+    return answer
+  }
+
   return {
-    claim(worker, limit, ownedToo = false, regions = null): Claim {
+    async claim(worker, limit, ownedToo = false, regions = null): Promise<Claim> {
       // Asking comes first, because the usual answer is "nothing yet" and needs no write lock.
       const waitMs = nextInMs(connection.now(), regions)
       if (waitMs !== 0 && !ownedToo) return { lanes: [], nextInMs: waitMs }
-      return connection.transaction(() => {
+      return durably(() => {
         const now = connection.now()
         if (live.get(worker) === undefined) return { lanes: [], nextInMs: nextInMs(now, regions) }
         const found = ownedToo ? ownedLanes.all(worker) : []
@@ -92,10 +109,27 @@ export function ownership(connection: Connection): Synchronous<Pick<Ownership, '
       })
     },
 
+    findDue: dueLanes(connection),
+
+    async claimNamed(worker, endpoints, regions = null) {
+      if (endpoints.length === 0) return []
+      return durably(() => {
+        const now = connection.now()
+        if (live.get(worker) === undefined) return []
+        const found = endpoints.flatMap((endpoint) => {
+          const lane = named.get(endpoint, now)
+          return lane !== undefined && serves(regions, lane.region) ? [lane] : []
+        })
+        for (const { key } of found) take.run(key, worker, now + longestRestMs)
+        return found.map((lane) => toClaimed(shaped(lane, laneShape), now, connection.context))
+      })
+    },
+
     release(worker, lanes: readonly LaneRest[]): void {
       if (lanes.length === 0) return
       let due = false
-      connection.transaction(() => {
+      // A power cut that undoes it leaves a lane of a worker that is gone, which starts with an empty bucket.
+      connection.relaxedTransaction(() => {
         const now = connection.now()
         for (const lane of lanes) {
           const rested = rest.get({

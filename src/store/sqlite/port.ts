@@ -54,12 +54,13 @@ export function sqlitePort(connection: Connection): Port {
         atOnce(() => {
           const now = connection.now()
           const due = wakes().workDue(endpoint, now)
-          if (due !== null && wakes().wake(endpoint, due)) afterwards.push(() => connection.watcher?.lanes())
+          if (due !== null && wakes().wake(endpoint, due) !== undefined)
+            afterwards.push(() => connection.watcher?.lanes())
         }),
       queued: (endpoints, itsClass) =>
         atOnce(() => {
           const now = connection.now()
-          const woken = endpoints.filter((endpoint) => wakes().wake(endpoint, now))
+          const woken = endpoints.filter((endpoint) => wakes().wake(endpoint, now) !== undefined)
           afterwards.push(() => connection.watcher?.rows(endpoints, itsClass))
           if (woken.length > 0) afterwards.push(() => connection.watcher?.lanes())
         }),

@@ -37,6 +37,9 @@ export interface Queueing {
   readonly enqueue: Enqueue
 }
 
+/** Of each application of which lanes became due, one of them. */
+type Woken = Map<number, number>
+
 /** Puts messages into queues. */
 export function queueing(connection: Connection): Queueing {
   const addPending = connection.prepare(`
@@ -48,7 +51,7 @@ export function queueing(connection: Connection): Queueing {
   function queue<T>(work: (queued: Queued) => T): {
     readonly answer: T
     readonly queued: Queued
-    readonly woke: boolean
+    readonly woken: Woken
   } {
     const now = connection.now()
     // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
@@ -65,32 +68,39 @@ export function queueing(connection: Connection): Queueing {
       mixed: false,
     }
     const answer = work(queued)
-    let woke = false
-    for (const [endpoint, at] of queued.due) if (wakes.wake(endpoint, at)) woke = true
-    return { answer, queued, woke }
+    const woken: Woken = new Map()
+    for (const [endpoint, at] of queued.due) {
+      const app = wakes.wake(endpoint, at)
+      if (app !== undefined && !woken.has(app)) woken.set(app, endpoint)
+    }
+    return { answer, queued, woken }
   }
 
-  function signal({ due, onlyFresh, wide }: Queued, woke: boolean): void {
+  function signal({ due, onlyFresh, wide }: Queued, woken: Woken): void {
     if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh ? fresh : undefined)
-    if (woke) connection.watcher?.lanes()
+    signalWoken(woken)
     if (wide) connection.watcher?.fanOuts?.()
   }
 
+  function signalWoken(woken: Woken): void {
+    if (woken.size > 0) connection.watcher?.lanes([...woken].map(([app, endpoint]) => ({ endpoint, app })))
+  }
+
   function inTransaction<T>(work: (queued: Queued) => T): T {
-    const { answer, queued, woke } = connection.transaction(() => queue(work))
-    signal(queued, woke)
+    const { answer, queued, woken } = connection.transaction(() => queue(work))
+    signal(queued, woken)
     return answer
   }
 
   async function inTransactionApart<T>(work: (queued: Queued) => T): Promise<T> {
     const begunAt = connection.context.clock.steady()
-    const { answer, queued, woke } = connection.relaxedTransaction(() => queue(work))
+    const { answer, queued, woken } = connection.relaxedTransaction(() => queue(work))
     await connection.publishedOnDisk()
     const unread = queued.mixed ? undefined : connection.watcher?.stored?.(queued.fresh, begunAt)
-    if (unread === undefined) signal(queued, woke)
+    if (unread === undefined) signal(queued, woken)
     else {
       if (unread.length > 0) connection.watcher?.rows(unread, fresh)
-      if (woke) connection.watcher?.lanes()
+      signalWoken(woken)
     }
     return answer
   }
@@ -120,8 +130,8 @@ export function wakeAt(due: Map<number, EpochMs>, endpoint: number, at: EpochMs)
 interface LaneWakes {
   /** When the endpoint's queue next has something to do, `now` at the earliest; null when it is empty. */
   workDue(endpoint: number, now: EpochMs): EpochMs | null
-  /** Makes the lane due by then unless something forbids it; answers whether that changed anything. */
-  wake(endpoint: number, due: EpochMs): boolean
+  /** Makes the lane due by then unless something forbids it. Answers its application if that changed anything. */
+  wake(endpoint: number, due: EpochMs): number | undefined
 }
 
 export function laneWakes(connection: Connection): LaneWakes {
@@ -134,14 +144,15 @@ export function laneWakes(connection: Connection): LaneWakes {
       else (select min(due_at) from pending where endpoint = ?1 and class = 1)
     end as due_at`)
   // An owned lane is not written: its owner sees the rows itself.
-  const wakeIt = connection.prepare(`
+  const wakeIt = connection.prepare<{ app: number }>(`
     update lane set due_at = max(?2, not_before, hold_until)
-    where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))`)
+    where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))
+    returning app`)
   return {
     workDue(endpoint, now) {
       const due = work.get(endpoint)?.due_at ?? null
       return due === null ? null : Math.max(due, now)
     },
-    wake: (endpoint, due) => wakeIt.run(endpoint, due).changes > 0,
+    wake: (endpoint, due) => wakeIt.get(endpoint, due)?.app,
   }
 }

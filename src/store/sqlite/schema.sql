@@ -245,6 +245,8 @@ CREATE TABLE lane (
   not_before integer not null default 0 -- no sooner than this, by the last owner's word
 , health text, health_at integer not null default 0, snapshot text, snapshot_at integer not null default 0, bucket_limit text, region text not null default 'default') strict;
 
+CREATE INDEX lane_app_due on lane (app, region, due_at) where owner is null and due_at is not null;
+
 CREATE INDEX lane_due on lane (due_at) where owner is null and due_at is not null and region = 'default';
 
 CREATE INDEX lane_due_elsewhere on lane (due_at) where owner is null and due_at is not null and region <> 'default';

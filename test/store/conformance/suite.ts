@@ -9,6 +9,7 @@ import { condition } from './condition.ts'
 import { configuration } from './configuration.ts'
 import { deadFiling } from './dead-filing.ts'
 import { delivering } from './delivering.ts'
+import { dueLanes } from './due-lanes.ts'
 import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
 import { fanOut } from './fan-out.ts'
@@ -59,6 +60,7 @@ export function conformance(open: Open): void {
   describe('waiting', () => waiting(open))
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))
+  describe('due lanes', () => dueLanes(open))
   describe('schedules', () => schedules(open))
   describe('sources', () => sources(open))
   describe('leading', () => leading(open))

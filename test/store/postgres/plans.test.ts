@@ -20,6 +20,8 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['settle', [/endpoint = \S+ AND class = \S+ AND due_at = \S+ AND message = /]],
   ['claim', [/due_at <= \S+/, /endpoint = ANY/, /key = lane_\d\.endpoint|key = \S*endpoint/]],
   ['claim-regions', [/due_at <= \S+/, /region = served\.region AND .*due_at <= /, /endpoint = ANY/]],
+  ['claim-named', [/endpoint = ANY/, /key = lane_\d\.endpoint|key = \S*endpoint/]],
+  ['find-due', [/app, region > /, /app = walk\S*\.app AND .*region = walk\S*\.region/]],
   ['endpoints-to-move', [/app = \$1 AND key > \$2/]],
   ['move-lanes', [/endpoint = ANY/]],
   ['release', [/endpoint = ANY/]],

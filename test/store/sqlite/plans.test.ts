@@ -262,6 +262,16 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ],
   ],
   [
+    'the next application with unowned lanes is one seek',
+    ['(app, region) > (:app, +:region)'],
+    ['SEARCH lane USING INDEX lane_app_due ((app,region)>(?,?))'],
+  ],
+  [
+    'the due lanes of an application are a range of an index',
+    ['due_at <= +:now and app = :app and region = +:region'],
+    ['SEARCH lane USING INDEX lane_app_due (app=? AND region=? AND due_at<?)'],
+  ],
+  [
     'the next lane of a region is one seek',
     ['select min(due_at)', 'lane.region = +:region'],
     ['SEARCH lane USING INDEX lane_region_due (region=? AND due_at>?)'],
