@@ -16,6 +16,7 @@ import { shed } from './scenarios/shed.ts'
 import { spike } from './scenarios/spike.ts'
 import { takeover } from './scenarios/takeover.ts'
 import { throughput } from './scenarios/throughput.ts'
+import { trickle } from './scenarios/trickle.ts'
 import { wide } from './scenarios/wide.ts'
 
 /** `npm run bench -- <scenario> [--store sqlite|postgres] [--json]`: measures, and prints one JSON object last. */
@@ -35,6 +36,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   wide,
   takeover,
   rolling,
+  trickle,
 }
 const limitMs = 300_000
 

@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { PostgresProcess } from '../test/store/postgres-process.ts'
 import type { Bench } from './bench.ts'
+import { processorUs } from './processor-time.ts'
 
 // Every safety stays at its default (fsync, full_page_writes and synchronous_commit on). A raised setting only keeps a
 // checkpoint from falling into one of two runs that are compared.
@@ -14,6 +15,12 @@ const settings = {
 }
 
 const servers = new WeakMap<Bench, Promise<string>>()
+const processes = new WeakMap<Bench, PostgresProcess>()
+
+/** The processor time of the server's processes so far, in microseconds; not a number for the server in DATABASE_URL. */
+export function postgresUs(bench: Bench): number {
+  return processorUs(processes.get(bench)?.pid ?? 0)
+}
 
 /** Makes an empty database and answers its URL: on the server in DATABASE_URL, else on one started for this run. */
 export async function createDatabase(bench: Bench, name: string): Promise<string> {
@@ -50,6 +57,7 @@ export async function query(url: string, sql: string): Promise<pg.QueryResultRow
 async function startServer(bench: Bench): Promise<string> {
   bench.note('starting Postgres')
   const server = await PostgresProcess.start(bench.dir, settings)
+  processes.set(bench, server)
   bench.ends.defer(() => server.remove())
   return server.url
 }

@@ -35,11 +35,8 @@ export class Bodies {
   async load(keys: readonly BodyKey[]): Promise<Loaded> {
     const found = new Map<number | string, Outgoing>()
     for (let wanted = keys; wanted.length > 0; ) {
-      const reading = { forgotten: new Set<number>(), isVoid: false }
-      this.#reads.add(reading)
-      const loaded = await this.#read(wanted).finally(() => this.#reads.delete(reading))
+      const { result: loaded, isSure } = await this.#during(() => this.#read(wanted))
       // The store may have read a message that was forgotten meanwhile before it changed: it is read again.
-      const isSure = (message: number) => !reading.isVoid && !reading.forgotten.has(message)
       for (const message of loaded.filter(({ key }) => isSure(key))) {
         found.set(nameOf(message.key, message.variant), message)
         this.#keep(message)
@@ -47,6 +44,21 @@ export class Bodies {
       wanted = wanted.filter(({ message }) => !isSure(message))
     }
     return { get: ({ message, variant }) => found.get(nameOf(message, variant)) }
+  }
+
+  /** Caches the messages that another read brings along, but for those that are forgotten meanwhile. */
+  async bringAlong<T extends { readonly messages: readonly Outgoing[] }>(read: () => Promise<T>): Promise<T> {
+    const { result, isSure } = await this.#during(read)
+    for (const message of result.messages) if (isSure(message.key)) this.#keep(message)
+    return result
+  }
+
+  /** Runs a read; answers whether a message that it brings was not forgotten since it began. */
+  async #during<T>(read: () => Promise<T>): Promise<{ result: T; isSure: (message: number) => boolean }> {
+    const reading = { forgotten: new Set<number>(), isVoid: false }
+    this.#reads.add(reading)
+    const result = await read().finally(() => this.#reads.delete(reading))
+    return { result, isSure: (message) => !reading.isVoid && !reading.forgotten.has(message) }
   }
 
   async #read(keys: readonly BodyKey[]): Promise<Outgoing[]> {

@@ -1,5 +1,5 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
-import { type Class, classes } from '../domain/delivery.ts'
+import { type Class, classes, fresh } from '../domain/delivery.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { HealthDefaults } from '../domain/endpoint-state.ts'
 import type { RandomText } from '../domain/ids.ts'
@@ -7,12 +7,13 @@ import { count } from '../domain/phrases.ts'
 import type { Regions } from '../domain/region.ts'
 import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
-import type { Renewal, Store, StoredMessage, WorkerReport } from '../store/store.ts'
+import type { Renewal, RowName, Store, StoredMessage, WorkerReport } from '../store/store.ts'
 import { Bodies } from './bodies.ts'
 import type { Delivery } from './delivery.ts'
 import { LaneRegistry } from './lane-registry.ts'
 import { Loop } from './loop.ts'
 import { Membership } from './membership.ts'
+import { NamedReader } from './named-reader.ts'
 import { Ownership } from './ownership.ts'
 import { type AttemptWatch, Pump, type PumpParts } from './pump.ts'
 import { Reader } from './reader.ts'
@@ -36,7 +37,7 @@ const recordLimitMs = 5000
  * without losing a delivery: rows stay in the store until their end is recorded.
  *
  * `Membership` holds the worker's lease. While it does, `Ownership` claims lanes into the `LaneRegistry`, and `Reader` keeps
- * the front of their queues in memory. `Loop` says when `Pump` may send the deliveries that the scheduler picks; `Pump` is the
+ * the front of their queues in memory; `NamedReader` adds rows that other processes store. `Loop` says when `Pump` may send the deliveries that the scheduler picks; `Pump` is the
  * life of a delivery. `Settling` records the verdicts through the `SettleQueue`, and brings the lanes in line. `WorkerJobs`
  * run in between, and `Snapshots` answer how a lane stands.
  */
@@ -47,6 +48,7 @@ export class Engine {
   readonly #loop: Loop
   readonly #queue: SettleQueue
   readonly #reader: Reader
+  readonly #namedReader: NamedReader
   readonly #settling: Settling
   readonly #registry: LaneRegistry
   readonly #bodies: Bodies
@@ -103,6 +105,7 @@ export class Engine {
     this.#loop = loop
     this.#queue = queue
     this.#reader = reader
+    this.#namedReader = new NamedReader({ store, clock, bodies, scheduler, loop, onTrouble })
     this.#settling = settling
     this.#registry = registry
     this.#bodies = bodies
@@ -135,6 +138,7 @@ export class Engine {
     this.#parts.store.watch({
       rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
       stored: (messages, begunAt) => this.#stored(messages, begunAt),
+      named: (names) => this.#rowsNamed(names),
       lanes: (woken) => this.#ownership.lanesDue(woken),
       settings: (endpoints) => void this.#registry.refresh(endpoints),
       expunged: (messages) => {
@@ -273,6 +277,16 @@ export class Engine {
       for (const c of added) this.#reader.request(owned, c)
     }, endpoints)
     this.#reader.readNow()
+  }
+
+  /** Another process stored these rows. */
+  #rowsNamed(names: readonly RowName[]): void {
+    const unread = new Set<number>()
+    for (const name of names) {
+      const owned = this.#registry.find(name.endpoint)
+      if (owned && !this.#namedReader.request(owned, name)) unread.add(name.endpoint)
+    }
+    if (unread.size > 0) this.#rowsAdded([...unread], fresh)
   }
 
   #housekeep(): void {

@@ -49,6 +49,8 @@ export class LaneRows {
   readonly #settledDuringRead: number[] = []
   /** The trimmer is reading the front of the queue. */
   #surveying = false
+  /** Fresh rows that are being read by their names. */
+  #named = 0
   #lastReadAt: SteadyMs
   /** The rows of an ordered lane are to be compared with the store. */
   #needsRecheck = false
@@ -62,7 +64,7 @@ export class LaneRows {
 
   get isReading(): boolean {
     const [one, two, three] = this.#passes
-    return this.#surveying || one.reading || two.reading || three.reading
+    return this.#surveying || this.#named > 0 || one.reading || two.reading || three.reading
   }
 
   /** Whether every class was read to its end. */
@@ -163,12 +165,35 @@ export class LaneRows {
    * began may have brought it, or the last pass is so long ago that the queue may hold a row whose signal was lost.
    */
   acceptStored(message: number, begunAt: SteadyMs, now: SteadyMs): boolean {
-    const { order, closed, queues } = this.#lane
-    const { complete, beganAt } = this.#passes[fresh]
-    if (this.isReading || this.#lastReadAt >= begunAt) return false
-    if (order || closed || !complete || queues[fresh].size >= lowWater || now - beganAt >= passMs) return false
+    if (this.isReading || this.#lastReadAt >= begunAt || !this.#takesAlone(now)) return false
     this.#inMemory.add(message)
     return true
+  }
+
+  /**
+   * Begins to read a fresh row by its name, so that rows in memory are not read again. `unread` means that the queue must be
+   * read instead, for the same reasons as in `acceptStored`.
+   */
+  awaitNamed(message: number, now: SteadyMs): 'reading' | 'in memory' | 'unread' {
+    if (!this.#takesAlone(now)) return 'unread'
+    if (this.#inMemory.has(message)) return 'in memory'
+    this.#named++
+    return 'reading'
+  }
+
+  /** The read of a named row ended, with an answer or without. Its row has been taken. */
+  endNamed(now: SteadyMs): void {
+    this.#named--
+    this.#lastReadAt = now
+    this.#forgetSettled()
+  }
+
+  /** Whether a fresh row may be taken into memory by itself: the lane has read its queue, not too long ago, and has room. */
+  #takesAlone(now: SteadyMs): boolean {
+    const { order, closed, queues } = this.#lane
+    const { complete, beganAt } = this.#passes[fresh]
+    const hasRoom = queues[fresh].size + this.#named < lowWater
+    return order === undefined && !closed && complete && hasRoom && now - beganAt < passMs
   }
 
   /** The end of a message's row is recorded. */

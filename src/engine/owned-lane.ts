@@ -165,6 +165,12 @@ export class OwnedLane {
     return true
   }
 
+  /** A row was added that another process names. See `LaneRows.awaitNamed`. */
+  awaitNamed(message: number, now: SteadyMs): ReturnType<LaneRows['awaitNamed']> {
+    this.#lastActiveAt = now
+    return this.rows.awaitNamed(message, now)
+  }
+
   /** A timed row will be due then. Answers whether that is sooner than any that was known. */
   expectTimed(at: SteadyMs): boolean {
     if (at >= this.#nextTimedAt) return false

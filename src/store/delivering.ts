@@ -15,6 +15,11 @@ export interface Deliveries extends Delivering, Bounding {}
 export interface Delivering {
   /** Reads the head of queues, in order: by due instant, then by key. Rows stay in place until they are settled. */
   readDue(reads: readonly DueRead[]): Promise<DueRows[]>
+  /**
+   * Reads fresh rows by their names, and with them the messages that are wanted; rows that no longer wait are left out. A
+   * message may be missing although it exists: `loadMessages` brings it.
+   */
+  readNamed(names: readonly WantedRow[]): Promise<NamedRows>
   /** The parts of these messages that sending needs; messages that no longer exist are left out. */
   loadMessages(keys: readonly number[]): Promise<Outgoing[]>
   /** As `loadMessages`, for deliveries that get something else than the message's own body, or a signature with it. */
@@ -34,6 +39,23 @@ export interface DueRead {
   /** Continue behind this row; null starts at the head. */
   readonly after: { readonly dueAt: EpochMs; readonly message: number } | null
   readonly limit: number
+}
+
+/** Names a fresh row, so that it can be read without the rows in front of it. */
+export interface RowName {
+  readonly endpoint: number
+  readonly message: number
+  readonly dueAt: EpochMs
+}
+
+export interface WantedRow extends RowName {
+  /** Whether its message is wanted, too. */
+  readonly withMessage: boolean
+}
+
+export interface NamedRows {
+  readonly rows: readonly (PendingRow & { readonly endpoint: number })[]
+  readonly messages: readonly Outgoing[]
 }
 
 export interface DueRows {

@@ -6,7 +6,7 @@ import type { Access } from './access.ts'
 import type { Audit } from './auditing.ts'
 import type { Applications, Endpoints, EventTypes, FoldedNames } from './configuration.ts'
 import type { DeadFiling, DeadLetters } from './dead-letters.ts'
-import type { Deliveries } from './delivering.ts'
+import type { Deliveries, RowName } from './delivering.ts'
 import type { History } from './history.ts'
 import type { DueLane, Lanes, Renewal } from './lanes.ts'
 import type { Maintenance } from './maintenance.ts'
@@ -127,6 +127,8 @@ export interface Watcher {
    * read for them, as `rows` would have it.
    */
   stored?(messages: readonly StoredMessage[], begunAt: SteadyMs): readonly number[]
+  /** Fresh rows that another process has stored. Of other rows in their queues this says nothing. */
+  named?(names: readonly RowName[]): void
   /** A lane may have become claimable. Where the store knows some that did, it names them. */
   lanes(woken?: readonly DueLane[]): void
   /** These endpoints' settings changed, or some endpoint's when the list is missing. */

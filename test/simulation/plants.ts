@@ -1,7 +1,9 @@
+import { type Class, fresh } from '../../src/domain/delivery.ts'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
 import type { Flow } from '../../src/domain/flow.ts'
 import { type LaneSnapshot, readSnapshot, writeSnapshot } from '../../src/domain/snapshot.ts'
 import type { PendingRow, Publication, Store } from '../../src/store/store.ts'
+import { plainRow } from '../engine/plain-row.ts'
 import type { Plant } from './world.ts'
 
 let loads = 0
@@ -65,6 +67,16 @@ export const plants: Record<string, Plant> = {
           begunAt,
         ) ?? [],
     }),
+  },
+
+  'a row that another process names is sent though it has been read and sent before': {
+    store: (store) =>
+      overriding(store, {
+        async readNamed(names) {
+          const row = { ...plainRow, class: fresh as Class, attempts: 0, priorAttempts: 0, ageMs: 0, lateMs: 0 }
+          return { rows: names.map((name) => ({ ...row, ...name })), messages: [] }
+        },
+      }),
   },
 
   'a worker declared dead can still settle': {

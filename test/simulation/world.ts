@@ -285,13 +285,22 @@ export class World {
     const endpoints = [...new Set(messages.flatMap(({ publication }) => publication.endpoints))]
     if (endpoints.length === 0) return []
     const own = this.#handing.chance(0.8) ? this.#handing.pick([...this.#watchers.keys()]) : undefined
-    this.#signal((watcher) => watcher === own || watcher.rows(endpoints, fresh))
+    if (this.#handing.chance(0.3)) this.#signal((watcher) => watcher === own || watcher.rows(endpoints, fresh))
+    else this.#signal((watcher) => watcher === own || this.#nameLater(watcher, messages))
     if (own === undefined) return []
     this.#watchers.get(own)?.clock.after(this.#handing.pick([0, 3, 100]), () => {
       const unread = own.stored?.(messages, begunAt) ?? endpoints
       if (unread.length > 0) own.rows(unread, fresh)
     })
     return []
+  }
+
+  /** A worker is told the names of rows, sometimes long after it has read them. */
+  #nameLater(watcher: Watcher, messages: readonly StoredMessage[]): void {
+    const names = messages.flatMap(({ publication, identity, dueAt }) =>
+      publication.endpoints.map((endpoint) => ({ endpoint, message: identity.key, dueAt })),
+    )
+    this.#watchers.get(watcher)?.clock.after(this.#handing.pick([0, 3, 100]), () => watcher.named?.(names))
   }
 
   #signal(call: (watcher: Watcher) => void): void {

@@ -72,6 +72,11 @@ export class PostgresProcess {
     await ended
   }
 
+  /** The process id of the running server; 0 while it is stopped. */
+  get pid(): number {
+    return this.#process?.pid ?? 0
+  }
+
   /** Ends the server and deletes its files. */
   async remove(): Promise<void> {
     await this.stop('at once')

@@ -1,4 +1,4 @@
-import { type Class, timed } from '../../domain/delivery.ts'
+import { type Class, fresh, timed } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
 import {
   type Deliveries,
@@ -13,7 +13,7 @@ import {
 import { type PendingColumns, pendingColumns, spanOf, spanOfKeys, toPendingRow } from '../sql/message-rows.ts'
 import { type Database, isAmong, withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
-import { integers, postgresStatement, texts } from './sessions.ts'
+import { booleans, integers, postgresStatement, texts } from './sessions.ts'
 import { withDead } from './settle-statement.ts'
 import { settling } from './settling.ts'
 
@@ -44,10 +44,32 @@ const readPending = postgresStatement('read-due')`
       ) as next
      where read.class = ${timed}`
 
+const outgoingColumns = `
+  key, id, event_type as "eventType", content_type as "contentType", headers, trace,
+  arrived_headers as "arrivedHeaders", body`
+
+/** One probe of pending's primary key for each name, and one of message's for each message that is wanted. */
+const readNamedRows = postgresStatement('read-named')`
+    ${withClock}
+    select wanted.endpoint, ${pendingColumns('p', 'clock.now')}, m.*
+      from clock, unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[])
+                    as wanted (endpoint, due_at, message, with_message)
+     cross join lateral (
+             select message, due_at, attempts, prior_attempts, since, order_key, held_until, expires_at, variant
+               from pending
+              where endpoint = wanted.endpoint and class = ${fresh} and due_at = wanted.due_at
+                and message = wanted.message
+              limit 1
+           ) as p
+      left join lateral (
+             select ${outgoingColumns} from message
+              where wanted.with_message and key = wanted.message and key >= $5 and key <= $6 and expunged_at is null
+              limit 1
+           ) as m on true`
+
 // Leans on message's primary key. The range leaves out the days that none of the keys belongs to, as `inSpan` does.
 const loadOutgoing = postgresStatement('load-messages')`
-    select key, id, event_type as "eventType", content_type as "contentType", headers, trace,
-           arrived_headers as "arrivedHeaders", body, null as variant, null as signature
+    select ${outgoingColumns}, null as variant, null as signature
       from message where key = any ($1::bigint[]) and key >= $2 and key <= $3 and expunged_at is null`
 
 // Without its row, a delivery that has a variant is not sent.
@@ -62,6 +84,16 @@ const loadOutgoingVariants = postgresStatement('load-variants')`
              select key, id, event_type, content_type, headers, trace, arrived_headers, body from message
               where key = w.message and key >= $3 and key <= $4 and expunged_at is null limit 1
            ) as m`
+
+type NamedColumns = PendingColumns & { readonly endpoint: number } & (
+    | Omit<Outgoing, 'variant' | 'signature'>
+    | { readonly key: null }
+  )
+
+function toOutgoing(row: Omit<Outgoing, 'variant' | 'signature'>): Outgoing {
+  const { key, id, eventType, contentType, headers, trace, arrivedHeaders, body } = row
+  return { key, id, eventType, contentType, headers, trace, arrivedHeaders, body, variant: null, signature: null }
+}
 
 /** Without a message, `dueAt` is how long until the next timed row is due. */
 type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly dueAt: number })
@@ -178,6 +210,22 @@ export function delivering(database: Database): Omit<Deliveries, 'readExpired'> 
     async readDue(reads) {
       if (reads.length === 0) return []
       return pagesOf(reads, await relaxed.run<ReadRow>(readPending, valuesOfReads(reads)))
+    },
+
+    async readNamed(names) {
+      if (names.length === 0) return { rows: [], messages: [] }
+      const { first, last } = spanOf(names)
+      const values = [
+        integers(names.map(({ endpoint }) => endpoint)),
+        integers(names.map(({ dueAt }) => dueAt)),
+        integers(names.map(({ message }) => message)),
+        booleans(names.map(({ withMessage }) => withMessage)),
+      ]
+      const found = await relaxed.run<NamedColumns>(readNamedRows, [...values, first, last])
+      return {
+        rows: found.map((row) => ({ endpoint: row.endpoint, ...toPendingRow(row, fresh) })),
+        messages: found.flatMap((row) => (row.key === null ? [] : [toOutgoing(row)])),
+      }
     },
 
     async loadMessages(keys) {

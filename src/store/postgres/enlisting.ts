@@ -80,9 +80,9 @@ class LaterWakes extends LaneWakes {
     this.#wakes = wakes
   }
 
-  override request(endpoints: Iterable<number>, dueAt: number, areFresh: boolean): void {
+  override request(...[endpoints, ...rest]: Parameters<LaneWakes['request']>): void {
     const list = [...endpoints]
-    this.kept.push(() => this.#wakes.request(list, dueAt, areFresh))
+    this.kept.push(() => this.#wakes.request(list, ...rest))
   }
 }
 

@@ -200,6 +200,11 @@ function isOneStatement(publications: readonly Publication[]): boolean {
 function signal({ signals, wakes }: Database, { accepted, freshOnes, opened, now }: Stored, begunAt: SteadyMs): void {
   const endpoints = new Set<number>()
   const dueNow = new Set<number>()
+  const named = new Set<Publication>()
+  for (const { publication, identity, dueAt } of freshOnes) {
+    wakes.request(publication.endpoints, 0, true, { message: identity.key, dueAt })
+    named.add(publication)
+  }
   let onlyFresh = opened.length === 0
   // A delivery that replaced another is due when that was, and its lane knows.
   for (const { endpoint, since } of opened) {
@@ -217,7 +222,7 @@ function signal({ signals, wakes }: Database, { accepted, freshOnes, opened, now
     }
     for (const endpoint of those) {
       endpoints.add(endpoint)
-      if (delayMs === 0) dueNow.add(endpoint)
+      if (delayMs === 0 && !named.has(publication)) dueNow.add(endpoint)
     }
   }
   if (endpoints.size === 0) return

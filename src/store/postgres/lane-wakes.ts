@@ -1,5 +1,5 @@
-import type { EpochMs } from '../../domain/clock.ts'
-import { type StoreContext, StoreTrouble } from '../store.ts'
+import type { Clock, EpochMs, SteadyMs } from '../../domain/clock.ts'
+import { type RowName, type StoreContext, StoreTrouble } from '../store.ts'
 import { sqlNow, withClock } from './database.ts'
 import { integers, postgresStatement, type Sessions } from './sessions.ts'
 import { channel, type Signals } from './signals.ts'
@@ -98,7 +98,23 @@ const rouseLanes = postgresStatement('rouse-lanes')`
 
 /** Publishes within this time share one wake-up. At 500 a second it costs the server a few per cent of a core. */
 const gapMs = 2
+/**
+ * As `gapMs`, for lanes that were woken a moment ago and most likely have owners. The wake-up is then nothing but its
+ * notification, which costs the server one turn of every process and a read by each owner.
+ */
+const ownedGapMs = 20
+/** A lane counts as just woken for this long at least, and for twice as long at most. An idle owner keeps it for 2 s. */
+const justWokenMs = 1000
 const retryMs = 100
+/** An owner has no room for more rows of a lane at once, and reads its queue page by page. */
+const mostNames = 64
+
+/** A lane that is to be woken because of rows. */
+interface WakeRequest {
+  readonly dueAt: EpochMs
+  /** The names of all these rows; undefined when one of them has none, or when they are many. */
+  readonly names: RowName[] | undefined
+}
 
 /** Wakes unowned lanes. */
 export class LaneWakes {
@@ -107,16 +123,21 @@ export class LaneWakes {
   readonly #signals: Signals
   /** Lanes of this process's own workers, which hear of new rows directly. */
   readonly #owners = new Map<number, number>()
-  readonly #requests = new Map<number, EpochMs>()
+  readonly #requests = new Map<number, WakeRequest>()
   #onlyFresh = true
+  /** A requested lane was not woken a moment ago. */
+  #isUrgent = false
+  readonly #justWoken: JustWoken
   #flushing: Promise<void> | undefined
-  #cancelTimer: (() => void) | undefined
+  #flushedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #timer: { readonly at: SteadyMs; readonly cancel: () => void } | undefined
   #closed = false
 
   constructor(sessions: Sessions, context: StoreContext, signals: Signals) {
     this.#sessions = sessions
     this.#context = context
     this.#signals = signals
+    this.#justWoken = new JustWoken(context.clock)
   }
 
   /** Notes that a worker of this process owns these lanes. */
@@ -131,16 +152,24 @@ export class LaneWakes {
 
   /**
    * Asks for lanes to be woken by an instant, 0 for now, because of rows already committed. A lane owned here needs none:
-   * its owner will look at the queue at the latest when it releases the lane, which it has not begun to do.
+   * its owner will look at the queue at the latest when it releases the lane, which it has not begun to do. `row` names the
+   * only row of each endpoint that the request is about.
    */
-  request(endpoints: Iterable<number>, dueAt: EpochMs, areFresh: boolean): void {
+  request(endpoints: Iterable<number>, dueAt: EpochMs, areFresh: boolean, row?: Omit<RowName, 'endpoint'>): void {
     for (const endpoint of endpoints) {
       if (this.#owners.has(endpoint)) continue
-      const earlier = this.#requests.get(endpoint)
-      if (earlier === undefined || earlier > dueAt) this.#requests.set(endpoint, dueAt)
+      const known = this.#requests.get(endpoint)
+      const names = known === undefined ? [] : known.names
+      const isNamed = row !== undefined && names !== undefined && names.length < mostNames
+      if (isNamed) names.push({ endpoint, ...row })
+      this.#requests.set(endpoint, {
+        dueAt: Math.min(dueAt, known?.dueAt ?? dueAt),
+        names: isNamed ? names : undefined,
+      })
       if (!areFresh) this.#onlyFresh = false
+      this.#isUrgent ||= !this.#justWoken.has(endpoint)
     }
-    this.#schedule(0)
+    this.#schedule()
   }
 
   /** Makes unowned lanes due by the rows in their queues. */
@@ -153,43 +182,83 @@ export class LaneWakes {
   /** Wakes the requested lanes and takes no more requests; the next reconcile wakes those that fail now. */
   async close(): Promise<void> {
     this.#closed = true
-    this.#cancelTimer?.()
+    this.#timer?.cancel()
     await this.#flushing
     await this.#flush()
   }
 
-  #schedule(waitMs: number): void {
-    if (this.#requests.size === 0 || this.#flushing || this.#cancelTimer || this.#closed) return
+  #schedule(): void {
+    if (this.#requests.size === 0 || this.#flushing || this.#closed) return
+    const { clock } = this.#context
+    const at = this.#flushedAt + (this.#isUrgent ? gapMs : ownedGapMs)
+    if (this.#timer && this.#timer.at <= at) return
+    this.#timer?.cancel()
     const start = () => {
-      this.#cancelTimer = undefined
-      this.#flushing = this.#flush().then((waitMs) => {
+      this.#timer = undefined
+      this.#flushing = this.#flush().then(() => {
         this.#flushing = undefined
-        this.#schedule(waitMs)
+        this.#schedule()
       })
     }
-    this.#cancelTimer = this.#context.clock.after(waitMs, start)
+    this.#timer = { at, cancel: clock.after(Math.max(0, at - clock.steady()), start) }
   }
 
-  /** Never rejects; answers how long to wait before the next. */
-  async #flush(): Promise<number> {
-    if (this.#requests.size === 0) return gapMs
+  /** Never rejects. */
+  async #flush(): Promise<void> {
+    const { clock, onTrouble } = this.#context
+    if (this.#requests.size === 0) return
     const requests = [...this.#requests].slice(0, lanesPerStatement)
     for (const [endpoint] of requests) this.#requests.delete(endpoint)
     const onlyFresh = this.#onlyFresh
-    if (this.#requests.size === 0) this.#onlyFresh = true
+    if (this.#requests.size === 0) {
+      this.#onlyFresh = true
+      this.#isUrgent = false
+    }
     const endpoints = requests.map(([endpoint]) => endpoint)
-    const dues = requests.map(([, dueAt]) => dueAt)
+    const dues = requests.map(([, { dueAt }]) => dueAt)
+    const names = requests.flatMap(([, { names = [] }]) => names)
     const kind = onlyFresh ? 'f' : 'r'
     try {
-      const values = [integers(endpoints), integers(dues), kind, this.#signals.payload(endpoints)]
+      const values = [integers(endpoints), integers(dues), kind, this.#signals.payload(endpoints, names)]
       const [row] = await this.#sessions.run<WokenRow>(wakeLanes, values)
+      this.#flushedAt = clock.steady()
+      this.#justWoken.add(endpoints)
       if (row?.woken) this.#signals.lanes(row.apps.map((app, i) => ({ app, endpoint: row.lanes[i] as number })))
-      return gapMs
     } catch (error) {
-      this.#context.onTrouble?.(`postgres: lanes could not be woken, trying again: ${(error as Error).message}`)
-      if (!(error instanceof StoreTrouble)) return retryMs
-      for (const [endpoint, dueAt] of requests) this.request([endpoint], dueAt, onlyFresh)
-      return retryMs
+      onTrouble?.(`postgres: lanes could not be woken, trying again: ${(error as Error).message}`)
+      this.#flushedAt = clock.steady() + retryMs
+      if (!(error instanceof StoreTrouble)) return
+      for (const [endpoint, { dueAt }] of requests) this.request([endpoint], dueAt, onlyFresh)
     }
+  }
+}
+
+/** The lanes that were woken a moment ago, in two sets, of which the older one is dropped. */
+class JustWoken {
+  readonly #clock: Clock
+  #sets: readonly [newer: Set<number>, older: Set<number>] = [new Set(), new Set()]
+  #since: SteadyMs = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  has(endpoint: number): boolean {
+    this.#turn()
+    const [newer, older] = this.#sets
+    return newer.has(endpoint) || older.has(endpoint)
+  }
+
+  add(endpoints: readonly number[]): void {
+    this.#turn()
+    for (const endpoint of endpoints) this.#sets[0].add(endpoint)
+  }
+
+  #turn(): void {
+    const now = this.#clock.steady()
+    const age = now - this.#since
+    if (age < justWokenMs) return
+    this.#sets = [new Set(), age < 2 * justWokenMs ? this.#sets[0] : new Set()]
+    this.#since = now
   }
 }

@@ -1,8 +1,9 @@
 import pg from 'pg'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
-import type { DueLane, Renewal, StoreContext, StoredMessage, Watcher } from '../store.ts'
+import type { DueLane, Renewal, RowName, StoreContext, StoredMessage, Watcher } from '../store.ts'
 import type { Presence } from './presence.ts'
+import { readNames, writeNames } from './row-names.ts'
 import { clientConfig, postgresStatement, type Run } from './sessions.ts'
 
 /** The channel all processes on one database share. */
@@ -14,8 +15,9 @@ const notification = postgresStatement('notify')`select pg_notify('${channel}', 
 const longestPayload = 7900
 
 /**
- * The payload between processes: a letter for the event, the tag of the sending process, and the endpoints
- * concerned in base 36.
+ * The payload between processes: a letter for the event, the tag of the sending process, the endpoints
+ * concerned in base 36, and the names of rows (row-names.ts). The rows that were added to an endpoint's queue are all named or
+ * none is.
  *   r  rows were added         f  fresh rows were added
  *   R  … and a lane woke       F  … and a lane woke
  *   w  a lane woke             s  settings changed
@@ -43,14 +45,16 @@ export class Signals {
     this.#watcher = watcher
   }
 
-  /** The payload behind the letter in a notification of this process. */
-  payload(endpoints: readonly number[]): string {
+  /** The payload behind the letter in a notification of this process. Names that do not fit are left out. */
+  payload(endpoints: readonly number[], names: readonly RowName[] = []): string {
     let text = this.#tag
     for (const endpoint of endpoints) {
       text += `${text.length === this.#tag.length ? ' ' : ','}${endpoint.toString(36)}`
       if (text.length > longestPayload) return this.#tag
     }
-    return text
+    if (names.length === 0) return text
+    const withNames = `${text} ${writeNames(endpoints, names)}`
+    return withNames.length > longestPayload ? text : withNames
   }
 
   /**
@@ -63,18 +67,29 @@ export class Signals {
 
   /** Passes on a notification, unless it is this process's own. */
   receive(notification: string): void {
-    const [tag, list] = notification.slice(1).split(' ')
+    const [tag, list, named] = notification.slice(1).split(' ')
     if (tag === this.#tag) return
     const endpoints = list?.split(',').map((key) => Number.parseInt(key, 36))
     const kind = notification[0]
-    if (kind === 'f' || kind === 'F') this.rows(endpoints, fresh)
-    if (kind === 'r' || kind === 'R') this.rows(endpoints)
+    if (kind === 'f' || kind === 'F') this.#added(endpoints, named, fresh)
+    if (kind === 'r' || kind === 'R') this.#added(endpoints, named)
     if (kind === 'w' || kind === 'R' || kind === 'F') this.lanes()
     if (kind === 's') this.settings(endpoints)
     if (kind === 'x') this.expunged(endpoints)
     if (kind === 't') this.tasks()
     if (kind === 'm') this.workers()
     if (kind === 'a' && endpoints !== undefined) this.asked(endpoints)
+  }
+
+  /** Passes on named rows by their names, and the endpoints of which none is named. */
+  #added(endpoints: readonly number[] | undefined, named: string | undefined, itsClass?: Class): void {
+    if (endpoints === undefined || named === undefined) return this.rows(endpoints, itsClass)
+    const names = readNames(endpoints, named)
+    const haveNames = new Set(names.map(({ endpoint }) => endpoint))
+    const others = endpoints.filter((endpoint) => !haveNames.has(endpoint))
+    if (others.length > 0) this.rows(others, itsClass)
+    if (this.#watcher?.named) this.#watcher.named(names)
+    else this.rows([...haveNames], fresh)
   }
 
   rows(endpoints?: readonly number[], itsClass?: Class): void {

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { classes, timed } from '../../domain/delivery.ts'
+import { classes, fresh, timed } from '../../domain/delivery.ts'
 import { toFlow } from '../../domain/flow.ts'
 import {
   type Deliveries,
@@ -27,6 +27,9 @@ const selectFrom = `
   select ${pendingColumns('pending', '?1')} from pending where endpoint = ?2 and class = ?3 and (due_at, message) > (?4, ?5)`
 const selectPending = `${selectFrom} order by due_at, message limit +?6`
 const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message limit +?6`
+const selectNamed = `
+  select ${pendingColumns('pending', '?1')} from pending
+   where endpoint = ?2 and class = ${fresh} and due_at = ?3 and message = ?4`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing = `
   select key, id, event_type, body, content_type, headers, trace, arrived_headers, null, null
@@ -86,6 +89,7 @@ interface RestingRow {
 export function delivering(connection: Connection): MaybeSynchronous<Omit<Deliveries, 'readExpired'>> {
   const pending = connection.prepareLists<PendingValues>(selectPending)
   const timedRows = connection.prepareLists<PendingValues>(selectTimed)
+  const namedRow = connection.prepareLists<PendingValues>(selectNamed)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
   const outgoing = connection.prepareLists<OutgoingValues>(selectOutgoing)
   const outgoingVariant = connection.prepareLists<OutgoingValues>(selectVariant)
@@ -126,6 +130,17 @@ export function delivering(connection: Connection): MaybeSynchronous<Omit<Delive
       // Some of them may be of a publish that a power cut could still undo.
       await connection.publishing
       return pages
+    },
+
+    async readNamed(names) {
+      const now = connection.now()
+      const found = names.flatMap(({ endpoint, message, dueAt, withMessage }) => {
+        const values = namedRow.get(now, endpoint, dueAt, message)
+        return values === undefined ? [] : [{ row: { endpoint, ...pendingRow(fresh, ...values) }, withMessage }]
+      })
+      const wanted = found.flatMap(({ row, withMessage }) => (withMessage ? toOutgoing(outgoing.get(row.message)) : []))
+      await connection.publishing
+      return { rows: found.map(({ row }) => row), messages: wanted }
     },
 
     loadMessages: (keys) => keys.flatMap((key) => toOutgoing(outgoing.get(key))),

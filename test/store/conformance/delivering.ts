@@ -31,6 +31,38 @@ export function delivering(open: Open): void {
     )
   })
 
+  test('fresh rows are read by their names, with the messages that are wanted', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [one, other] = [await world.endpoint(app), await world.endpoint(app)]
+    const first = await world.publish([one, other])
+    const second = await world.publish([one], { expiresInMs: longMs })
+    await world.publish([one], { delayMs: longMs })
+    const rows = await world.rows(one)
+    const nameOf = (endpoint: typeof one, { message, dueAt }: (typeof rows)[number], withMessage = false) => {
+      return { endpoint: endpoint.key, message, dueAt, withMessage }
+    }
+    const [a, b] = rows as [(typeof rows)[number], (typeof rows)[number]]
+    const found = await world.store.readNamed([nameOf(other, a), nameOf(one, b, true), nameOf(other, b, true)])
+    const placed = found.rows.map((row) => [row.endpoint, row.message, row.class, row.dueAt, row.attempts, row.variant])
+    assert.deepEqual(
+      placed.toSorted(([x = 0], [y = 0]) => Number(y) - Number(x)),
+      [
+        [other.key, first.key, 0, a.dueAt, 0, null],
+        [one.key, second.key, 0, b.dueAt, 0, null],
+      ].toSorted(([x = 0], [y = 0]) => Number(y) - Number(x)),
+    )
+    const expiry = found.rows.find(({ message }) => message === second.key)?.expiresInMs
+    assertRemaining(expiry ?? undefined, longMs)
+    assert.deepEqual(found.messages, await world.store.loadMessages([second.key]))
+
+    const worker = await world.join()
+    await world.settle(worker, world.settlement(one, a, { state: 'waiting', waitMs: 0 }))
+    const later = { ...nameOf(other, a), dueAt: a.dueAt + 1 }
+    assert.deepEqual(await world.store.readNamed([nameOf(one, a, true), later]), { rows: [], messages: [] })
+    assert.deepEqual(await world.store.readNamed([]), { rows: [], messages: [] })
+  })
+
   test('rows published in one group, all due at one instant, are not skipped by the cursor', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

@@ -11,6 +11,10 @@ import { newDatabase } from '../postgres-harness.ts'
 // Every hot statement, with the index and the condition each scan of a table that can grow must have.
 const hot: [name: string, conditions: RegExp[]][] = [
   ['read-due', [/endpoint = \S+ AND class = \S+ AND .*due_at, message > .* AND due_at <= /, /due_at > \S+\.now/]],
+  [
+    'read-named',
+    [/endpoint = wanted\.endpoint AND class = 0 AND due_at = \S+ AND message = /, /key = wanted\.message/],
+  ],
   ['load-messages', [/key = ANY/]],
   ['load-variants', [/message = w\S*\.message AND n = w\S*\.n/, /key = w\S*\.message/]],
   ['cancel-pending', [/endpoint = \$1/]],

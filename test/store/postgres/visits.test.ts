@@ -42,7 +42,17 @@ const endpointsInAll = 1100
 const batched = [
   ...['publish', 'publish-once-event-ids', 'publish-event-ids', 'publish-planned', 'queue-planned', 'drop-planned'],
   ...['join-windows', 'join-windows-late', 'replace-waiting', 'expand', 'settle', 'settle-delivered', 'hold-rows'],
-  ...['lock-rows', 'claim', 'read-due', 'load-messages', 'save-snapshots', 'release', 'orphan-lanes', 'repair-lanes'],
+  ...[
+    'lock-rows',
+    'claim',
+    'read-due',
+    'read-named',
+    'load-messages',
+    'save-snapshots',
+    'release',
+    'orphan-lanes',
+    'repair-lanes',
+  ],
   ...['find-resting', 'end-resting', 'find-expired', 'progress', 'search-queues', 'insert-replays', 'delete-dead'],
   ...['lock-dead', 'delete-queued', 'erase-messages', 'erase-attempts', 'erase-unfiled', 'cancel-pending'],
 ]
@@ -231,7 +241,9 @@ async function sleepAndWake(world: World, size: number, one: Endpoint, many: rea
   const endpoints = lanes.map(({ endpoint }) => endpoint.key)
   const pages = await store.readDue(endpoints.map((endpoint) => ({ endpoint, class: fresh, after: null, limit: 10 })))
   assert.equal(pages.filter(({ rows }) => rows.length > 0).length, size)
-  await store.loadMessages((await allRows(world, one.key, size)).map(({ message }) => message))
+  const rows = await allRows(world, one.key, size)
+  await store.readNamed(rows.map(({ message, dueAt }) => ({ endpoint: one.key, message, dueAt, withMessage: true })))
+  await store.loadMessages(rows.map(({ message }) => message))
   await store.answerLanes(
     worker,
     endpoints.map((endpoint) => ({ endpoint, snapshot: '{}' })),
