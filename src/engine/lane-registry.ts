@@ -25,6 +25,9 @@ import { type LaneSettings, limitsOf, OwnedLane, orderingOf } from './owned-lane
 import type { Reader } from './reader.ts'
 import type { Settling } from './settling.ts'
 
+/** Beyond this many lanes, about 15 MB, those that may have no more work go back sooner. */
+const manyLanes = 4096
+
 /** The lanes that this worker owns, kept in line with their endpoints' settings, and how many lanes it should own. */
 export class LaneRegistry {
   readonly #parts: LaneRegistryParts
@@ -233,8 +236,9 @@ export class LaneRegistry {
    */
   release(which: 'resting' | 'all', now: SteadyMs, isCrowded: boolean, most: number): LaneRest[] {
     const released: LaneRest[] = []
+    const areMany = isCrowded || this.#lanes.size > manyLanes
     for (const owned of this.#lanes.values()) {
-      if (which === 'all' ? owned.isBusy : !owned.canRelease(now, isCrowded)) continue
+      if (which === 'all' ? owned.isBusy : !owned.canRelease(now, areMany)) continue
       released.push(owned.toRest(now))
       this.#drop(owned)
       if (released.length === most) break

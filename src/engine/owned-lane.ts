@@ -16,8 +16,8 @@ import { LaneRows } from './lane-rows.ts'
 /** A lane without work for this long goes back to the store, so that memory holds only busy lanes. */
 const lingerMs = 2000
 /**
- * As long as more lanes are due than this worker takes at once, a lane goes back after this long that was given nothing since
- * it was taken: otherwise memory would hold all lanes of the last two seconds.
+ * As long as more lanes are due than this worker takes at once, or it has many, a lane goes back after this long that got no further rows
+ * since its first start: otherwise memory would hold all lanes of the last two seconds.
  */
 const crowdedLingerMs = 100
 
@@ -52,7 +52,7 @@ export class OwnedLane {
   #surplus: ReadonlySet<number> | undefined
   #nextTimedAt: SteadyMs = Number.POSITIVE_INFINITY
   #lastActiveAt: SteadyMs
-  /** Rows were added since this worker took the lane. */
+  /** Rows were added after a delivery had started: more may follow soon. */
   #wasFed = false
   #disabling = false
   #leaving = false
@@ -153,7 +153,7 @@ export class OwnedLane {
   /** Rows of these classes were added. */
   rowsAdded(added: readonly Class[], now: SteadyMs): void {
     this.#lastActiveAt = now
-    this.#wasFed = true
+    this.#wasFed ||= this.lane.begun
     for (const c of added) this.rows.reopen(c)
   }
 
@@ -161,7 +161,7 @@ export class OwnedLane {
   acceptStored(message: number, begunAt: SteadyMs, now: SteadyMs): boolean {
     if (!this.rows.acceptStored(message, begunAt, now)) return false
     this.#lastActiveAt = now
-    this.#wasFed = true
+    this.#wasFed ||= this.lane.begun
     return true
   }
 
@@ -279,15 +279,15 @@ export class OwnedLane {
   }
 
   /**
-   * Whether the lane may go back to the store: it is not busy, and has nothing to do or may not do it for a while. `isCrowded`
-   * says that many others wait for a worker.
+   * Whether the lane may go back to the store: it is not busy, and has nothing to do or may not do it for a while. `areMany`
+   * says that many lanes are owned, or wait for a worker.
    */
-  canRelease(now: SteadyMs, isCrowded = false): boolean {
+  canRelease(now: SteadyMs, areMany = false): boolean {
     if (this.isBusy) return false
     const { lane } = this
     if (lane.closed || lane.restsUntil(now) - now > lingerMs) return true
     if (lane.queued > 0 || !this.rows.isComplete) return false
-    const idleMs = isCrowded && !this.#wasFed ? crowdedLingerMs : lingerMs
+    const idleMs = areMany && !this.#wasFed ? crowdedLingerMs : lingerMs
     return now - this.#lastActiveAt >= idleMs && this.#nextTimedAt - now > lingerMs
   }
 

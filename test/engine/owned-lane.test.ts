@@ -88,6 +88,36 @@ test('a lane is released when it was read to its end and had no work for two sec
   assert.equal(lane.canRelease(60_000), false, 'a timed row is due soon')
 })
 
+test('among many lanes, a lane without further rows is released after 100 ms', () => {
+  const lane = aLane()
+  readAll(lane, 0)
+  assert.equal(lane.canRelease(99, true), false)
+  assert.equal(lane.canRelease(100, true), true)
+  lane.rowsAdded([fresh], 100)
+  readAll(lane, 100)
+  assert.equal(lane.canRelease(200, true), true, 'nothing had started: these may be the rows for which it was taken')
+  lane.lane.begin()
+  lane.rowsAdded([fresh], 200)
+  readAll(lane, 200)
+  assert.equal(lane.canRelease(2199, true), false, 'its application goes on publishing')
+  assert.equal(lane.canRelease(2200, true), true)
+})
+
+test('a lane without work for half a second lets its target forget the prepared parts', () => {
+  let rests = 0
+  const lane = aLane()
+  const target = { ...plain.target, rest: () => void rests++ }
+  lane.apply({ ...plain, target }, 0)
+  readAll(lane, 0)
+  lane.rest(499)
+  assert.equal(rests, 0)
+  lane.rest(500)
+  assert.equal(rests, 1)
+  lane.beginSettle()
+  lane.rest(600)
+  assert.equal(rests, 1, 'it is busy')
+})
+
 test('a lane is not released while a result is unrecorded or a read is under way, even if it is closed', () => {
   const lane = aLane()
   lane.leave()
