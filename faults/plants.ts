@@ -14,13 +14,13 @@ export interface Patch {
 /** A worker whose lease is over goes on: neither it nor the store asks whether it was declared dead. */
 export const epochIgnored: readonly Patch[] = [
   {
-    file: 'src/store/postgres/settling.ts',
+    file: 'src/store/postgres/settle-statement.ts',
     from: 'select id from worker where id = $1 and ended_at is null for key share',
     to: 'select id from worker where id = $1 for key share',
   },
   {
     file: 'src/engine/membership.ts',
-    from: 'return now < this.#leaseUntil',
+    from: 'return now < this.#leaseUntil && now < this.#unseenFrom',
     to: 'return now < Number.POSITIVE_INFINITY',
   },
   {
