@@ -58,6 +58,7 @@ const longest = [
 /** Folders whose tests start processes and wait for them, and then the rest of those that only compute. */
 const slowFolders = [
   'e2e',
+  'faults',
   'cli',
   'attack',
   'store/postgres',
@@ -102,6 +103,7 @@ const sharing: readonly { readonly folders: readonly string[]; readonly files: n
   { folders: ['e2e'], files: 8 },
   { folders: ['edge'], files: 4 },
   { folders: ['attack'], files: 30 },
+  { folders: ['faults'], files: 3 },
 ]
 
 const found = globSync('**/*.test.ts', { cwd: folder })

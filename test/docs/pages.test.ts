@@ -27,7 +27,7 @@ describe('in every page', () => {
   test('files that are named exist', () => {
     const missing = current.flatMap(({ path, prose }) =>
       codeIn(prose)
-        .filter((code) => /^(src|test|docs|bench|scripts|examples|lint|bin|ui(?!\/dist))\/[\w./*-]*$/.test(code))
+        .filter((code) => /^(src|test|docs|bench|faults|scripts|examples|lint|bin|ui(?!\/dist))\/[\w./*-]*$/.test(code))
         .filter((file) => globSync(file.replace(/\/$/, ''), { cwd: root }).length === 0)
         .map((file) => `${path}: ${file}`),
     )

@@ -5,7 +5,10 @@ import type { Arrival } from './receiver.ts'
  * counts into a window only if it came inside it for certain: after `notBefore` of the window's first and no later than
  * the last was read. So a receiver that reads late widens the window and never accuses a sender wrongly.
  */
-export function worstExcess(arrivals: readonly Arrival[], { rate, burst }: { rate: number; burst: number }): number {
+export function worstExcess(
+  arrivals: readonly Pick<Arrival, 'notBefore' | 'at'>[],
+  { rate, burst }: { rate: number; burst: number },
+): number {
   const byStart = arrivals.toSorted((a, b) => a.notBefore - b.notBefore)
   let worst = 0
   for (const [i, first] of byStart.entries()) {
@@ -18,7 +21,7 @@ export function worstExcess(arrivals: readonly Arrival[], { rate, burst }: { rat
 }
 
 /** The most requests that were open at one instant. */
-export function mostOpen(arrivals: readonly Arrival[]): number {
+export function mostOpen(arrivals: readonly Pick<Arrival, 'at' | 'endedAt'>[]): number {
   const changes = arrivals.flatMap(({ at, endedAt = Number.POSITIVE_INFINITY }) => [
     { at, by: 1 },
     { at: endedAt, by: -1 },

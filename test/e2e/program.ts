@@ -4,11 +4,10 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import { jsonType } from '../../src/domain/api.ts'
 import { program as bundled, shortLived, sources } from '../prepared.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
-import { atEnd } from './at-end.ts'
+import { atEnd, type Life } from './at-end.ts'
 import { deadlineMs } from './eventually.ts'
 
 /** The admin key of every server the tests start. */
@@ -50,10 +49,14 @@ export interface ProcessOptions {
   readonly nodeArguments?: readonly string[]
   /** Starts the program from its sources: the test looks at the modules that are loaded. */
   readonly fromSources?: boolean
+  /** Starts this bundle of the program. */
+  readonly bundle?: string | undefined
   /** No file can grow past so many blocks, as on a full disk. */
   readonly fileBlocks?: number
   /** Flags of the command. */
   readonly flags?: readonly string[]
+  /** Variables of its environment beside the settings. */
+  readonly variables?: Readonly<Record<string, string>>
 }
 
 /** The real program in a process of its own. However a test ends, the process ends with it. */
@@ -67,15 +70,22 @@ export class Program {
   #api = ''
 
   private constructor(
-    t: TestContext,
+    t: Life,
     command: string,
     store: string,
     settings: Readonly<Record<string, string>>,
-    { nodeArguments = shortLived, fromSources = false, fileBlocks, flags = [] }: ProcessOptions = {},
+    {
+      nodeArguments = shortLived,
+      fromSources = false,
+      bundle = bundled,
+      fileBlocks,
+      flags = [],
+      variables,
+    }: ProcessOptions = {},
   ) {
     const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
     this.command = command
-    const line = [process.execPath, ...nodeArguments, fromSources ? sources : bundled, command, ...flags]
+    const line = [process.execPath, ...nodeArguments, fromSources ? sources : bundle, command, ...flags]
     const limited = fileBlocks === undefined ? line : ['sh', '-c', `ulimit -f ${fileBlocks}; exec "$@"`, 'sh', ...line]
     this.process = spawn(limited[0] as string, limited.slice(1), {
       // An empty directory, so that no file of settings is found.
@@ -84,6 +94,7 @@ export class Program {
         PATH: process.env.PATH,
         ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
         ...settingsOf(store, settings),
+        ...variables,
       },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     })
@@ -97,14 +108,14 @@ export class Program {
     atEnd(t, async () => {
       await this.kill()
       rmSync(home, { recursive: true })
-      if (!(t as TestContext & { readonly passed: boolean }).passed)
+      if (!(t as Life & { readonly passed: boolean }).passed)
         t.diagnostic(`the log of ${command} (pid ${this.pid}) ends:\n${this.logged.slice(-3000)}`)
     })
   }
 
   /** Starts a command and waits until it says that it runs; rejects when it ends instead. */
   static async start(
-    t: TestContext,
+    t: Life,
     command: 'serve' | 'worker',
     store: string,
     settings: Readonly<Record<string, string>> = {},
@@ -119,7 +130,7 @@ export class Program {
 
   /** Starts a command that is expected to end by itself, and waits until it has. */
   static async run(
-    t: TestContext,
+    t: Life,
     command: string,
     store: string,
     settings: Readonly<Record<string, string>> = {},

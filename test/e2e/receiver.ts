@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import type { TestContext } from 'node:test'
-import { atEnd } from './at-end.ts'
+import { atEnd, type Life } from './at-end.ts'
 import { deadlineMs } from './eventually.ts'
 import { PollMarks } from './poll-marks.ts'
 
@@ -53,7 +52,7 @@ export class Receiver {
   }
 
   /** A timed one knows `notBefore` of each request, and wakes up every 2 ms for it. */
-  static async listen(t: TestContext, { timed = false } = {}): Promise<Receiver> {
+  static async listen(t: Life, { timed = false } = {}): Promise<Receiver> {
     const sockets = new Set<Socket>()
     const marks = timed ? new PollMarks() : undefined
     const server = createServer({ noDelay: true }, (socket) => {

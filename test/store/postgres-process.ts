@@ -1,6 +1,16 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../e2e/free-port.ts'
@@ -11,13 +21,21 @@ export class PostgresProcess {
   readonly #folder: string
   readonly #program: Program
   readonly #arguments: readonly string[]
+  readonly #variables: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
 
-  private constructor(folder: string, program: Program, port: number, settings: Readonly<Record<string, string>>) {
+  private constructor(
+    folder: string,
+    program: Program,
+    port: number,
+    settings: Readonly<Record<string, string>>,
+    variables: Readonly<Record<string, string>>,
+  ) {
     const all = { ...settings, listen_addresses: '127.0.0.1', unix_socket_directories: '', port: String(port) }
     this.url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
     this.#folder = folder
     this.#program = program
+    this.#variables = variables
     this.#arguments = [
       '-D',
       dataIn(folder),
@@ -32,19 +50,34 @@ export class PostgresProcess {
     binaries?: string,
   ): Promise<PostgresProcess> {
     const folder = mkdtempSync(join(parent, 'sluice-postgres-'))
+    const server = await PostgresProcess.make(folder, settings, { binaries })
+    await server.start()
+    return server
+  }
+
+  /** Makes a database cluster in this directory, which is removed with its server. The server has these variables. */
+  static async make(
+    folder: string,
+    settings: Readonly<Record<string, string>>,
+    { binaries, variables = {} }: { binaries?: string | undefined; variables?: Readonly<Record<string, string>> } = {},
+  ): Promise<PostgresProcess> {
     removeAtExit(folder)
     chmodSync(folder, 0o711)
     const program = binaries === undefined ? findProgram(folder) : { binaries, user: serverUser() }
     initialize(folder, program)
-    const server = new PostgresProcess(folder, program, await freePort(), settings)
-    await server.start()
-    return server
+    return new PostgresProcess(folder, program, await freePort(), settings, variables)
+  }
+
+  /** The files of the cluster, and the user that owns them where it is another one than that of this process. */
+  get data(): { readonly folder: string; readonly uid?: number; readonly gid?: number } {
+    return { folder: dataIn(this.#folder), ...this.#program.user }
   }
 
   /** Starts the server, and waits until it takes connections. */
   async start(): Promise<void> {
     const child = spawn(join(this.#program.binaries, 'postgres'), this.#arguments, {
       ...this.#program.user,
+      env: { ...process.env, ...this.#variables },
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     this.#process = child
@@ -75,6 +108,29 @@ export class PostgresProcess {
   /** The process id of the running server; 0 while it is stopped. */
   get pid(): number {
     return this.#process?.pid ?? 0
+  }
+
+  /** Ends every process of the server within a moment, as a power cut does: none of them runs on, or writes anything. */
+  async kill(): Promise<void> {
+    const child = this.#process
+    if (child?.pid === undefined) return
+    this.#process = undefined
+    const ended = once(child, 'exit')
+    // Stopped first, it starts no other processes meanwhile.
+    child.kill('SIGSTOP')
+    const backends = childrenOf(child.pid)
+    for (const pid of backends) signal(pid, 'SIGKILL')
+    child.kill('SIGKILL')
+    await ended
+    while (backends.some((pid) => isRunning(pid))) await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+
+  /** Ends one process that serves a connection, as the kernel does when memory runs out. Postgres then starts again. */
+  killBackend(chosen: (backends: readonly number[]) => number): void {
+    const { pid } = this
+    if (pid === 0) return
+    const backends = childrenOf(pid).filter((each) => textOf(`/proc/${each}/cmdline`).includes('127.0.0.1'))
+    if (backends.length > 0) signal(chosen(backends), 'SIGKILL')
   }
 
   /** Ends the server and deletes its files. */
@@ -161,6 +217,42 @@ function runs(native: string, user: Program['user']): boolean {
 function idsOf(name: string): Program['user'] {
   const ask = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }))
   return { uid: ask('-u'), gid: ask('-g') }
+}
+
+/** The processes that this one started (Linux). */
+function childrenOf(pid: number): number[] {
+  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return all.map(Number).filter((each) => parentOf(each) === pid)
+}
+
+function parentOf(pid: number): number {
+  const stat = textOf(`/proc/${pid}/stat`)
+  // The name, in parentheses, may have spaces.
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+}
+
+/** The text of a file of a process, empty once the process is gone. */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    // It has ended.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/** A process that is dead and not yet waited for writes nothing. */
+function isRunning(pid: number): boolean {
+  const status = textOf(`/proc/${pid}/status`)
+  return status !== '' && !/^State:\s+Z/m.test(status)
 }
 
 const running = new Set<ChildProcess>()

@@ -88,9 +88,13 @@ interface Span {
   readonly last: number
 }
 
-/** SQL for `retry_in_ms`: the rest of a wait, or one of the marks as it is. */
+/**
+ * SQL for `retry_in_ms`: the rest of a wait, or one of the marks as it is. A wait that is over has no rest: 1 ms after its end,
+ * the difference would be the mark of a skipped row, and the delivery would become a dead letter.
+ */
 export function sqlRetryInMs(heldUntil: string, now: string): string {
-  return `case when ${heldUntil} in (${skipMark}, ${blockedUntil}) then ${heldUntil} else ${heldUntil} - ${now} end`
+  const isMark = `${heldUntil} in (${skipMark}, ${blockedUntil})`
+  return `case when ${isMark} then ${heldUntil} when ${heldUntil} <= ${now} then 0 else ${heldUntil} - ${now} end`
 }
 
 /** `PendingRow.retryInMs`, from the column that `sqlRetryInMs` makes. */

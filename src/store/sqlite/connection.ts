@@ -56,6 +56,9 @@ export class Connection {
   /** Commits before this instant are on the disk. The first commit also makes sure that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
+  /** When a relaxed commit was last made, and how its wait for the disk is called off. */
+  #relaxedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #cancelSync: (() => void) | undefined
   #lookedAt: SteadyMs = Number.NEGATIVE_INFINITY
   /** When a commit last succeeded; cleared by a commit that fails. */
   #committedAt: SteadyMs = Number.NEGATIVE_INFINITY
@@ -181,8 +184,28 @@ export class Connection {
   }
 
   #soonOnDisk(): void {
-    if (this.context.clock.steady() - this.#syncedAt < unsyncedMs) return
-    this.onDisk().catch((error) => this.context.log?.(error.message))
+    this.#relaxedAt = this.context.clock.steady()
+    this.#syncWhenDue()
+  }
+
+  /** Waits once a second while there are relaxed commits, and once more when none follows. */
+  #syncWhenDue(): void {
+    const { clock, log } = this.context
+    const leftMs = this.#syncedAt + unsyncedMs - clock.steady()
+    if (leftMs <= 0) {
+      this.onDisk().catch((error) => log?.(error.message))
+      return
+    }
+    this.#cancelSync ??= clock.after(leftMs, () => {
+      this.#cancelSync = undefined
+      if (this.#relaxedAt >= this.#syncedAt) this.#syncWhenDue()
+    })
+  }
+
+  /** Waits for the disk no more by itself: the file is about to be closed, which does it. */
+  stopSyncing(): void {
+    this.#cancelSync?.()
+    this.#cancelSync = undefined
   }
 
   /**

@@ -226,6 +226,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, use }: Opene
       unwatch?.()
       connection.watcher = undefined
       await stopCheckpoints?.()
+      connection.stopSyncing()
       await connection.disk?.close()
       try {
         closeFile(connection.db, use, connection.file, connection.context.log)

@@ -33,6 +33,21 @@ export function ordering(open: Open): void {
     assert.deepEqual([attempt.n, attempt.nextAt === null], [1, false])
   })
 
+  test('a delivery whose wait has just ended may be sent, whichever millisecond it is', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'delayed', waitMs: 20 }))
+    await world.pass(18)
+    // The difference of both instants must not be taken for the mark of a row that an operator has skipped.
+    for (let ms = 0; ms < 6; ms++) {
+      const { retryInMs } = await world.head(endpoint)
+      assert.ok(retryInMs >= 0, `${retryInMs} ms to wait`)
+      await world.pass(1)
+    }
+    assert.equal((await world.head(endpoint)).retryInMs, 0)
+  })
+
   test('held twice by the same settlement, it has been tried once', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

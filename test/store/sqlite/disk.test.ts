@@ -21,8 +21,11 @@ import { contextWith } from '../sqlite-harness.ts'
 /** A disk whose waits end when the test says so, and as it says. */
 class HeldDisk extends Disk {
   readonly waits: { pass: () => void; fail: () => void }[] = []
+  /** How often it was told to write the log out. */
+  asked = 0
 
   protected override async sync(): Promise<void> {
+    this.asked++
     await super.sync()
     await new Promise<void>((resolve, reject) => {
       this.waits.push({ pass: resolve, fail: () => reject(new Error('EIO: i/o error')) })
@@ -160,6 +163,27 @@ test('after the disk has failed, the log is written again before the next commit
   addApplication()
   assert.equal(disk.failed, false)
   assert.equal(count(), before + 1)
+})
+
+test('the last commit that need not wait is on the disk a second later, though no other one follows', async (t) => {
+  const clock = new VirtualClock()
+  const { connection, disk, addApplication } = await openFile(t, clock)
+  addApplication()
+  const touch = connection.prepare("update application set name = 'Other'")
+  await clock.advance(400)
+  connection.relaxedTransaction(() => touch.run())
+  connection.relaxedTransaction(() => touch.run())
+  await clock.advance(500)
+  await turns()
+  assert.equal(disk.asked, 0)
+  await clock.advance(100)
+  await turns()
+  assert.equal(disk.asked, 1)
+  await disk.begun(1)
+  disk.waits[0]?.pass()
+  await turns()
+  await clock.advance(10_000)
+  assert.equal(disk.asked, 1, 'one wait is for both, and no other one is made for nothing')
 })
 
 test('a commit that need not wait is on the disk a second later, and a failure then is reported', async (t) => {
