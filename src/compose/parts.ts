@@ -261,7 +261,8 @@ async function openStore({ config, log, role, acceptLoss }: Composing, troubles:
   })
   if (store.kind === 'postgres') {
     const { openPostgresStore } = await import('../store/postgres/open.ts')
-    return openPostgresStore(contextOf(), { url: store.url })
+    const { storeDirect: directUrl, connections } = config
+    return openPostgresStore(contextOf(), { url: store.url, directUrl, connections })
   }
   const { openSqliteStore } = await import('../store/sqlite/open.ts')
   const { makeFile } = await import('../store/sqlite/database-file.ts')

@@ -41,6 +41,16 @@ export const store: Kind<StoreSetting> = {
   show: (value) => (value.kind === 'sqlite' ? `sqlite:${value.path}` : maskUrl(value.url)),
 }
 
+/** `postgres://…`, its password masked when shown. */
+export const postgresServer: Kind<string> = {
+  placeholder: 'URL',
+  parse(raw) {
+    if (typeof raw === 'string' && /^postgres(ql)?:\/\//.test(raw) && URL.canParse(raw)) return raw
+    throw new WrongValue('postgres://USER@HOST/DATABASE')
+  },
+  show: maskUrl,
+}
+
 /** `HOST:PORT`, with brackets around an IPv6 address; port 0 is any free port. */
 export const address: Kind<Address> = {
   placeholder: 'HOST:PORT',

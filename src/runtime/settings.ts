@@ -10,6 +10,7 @@ import {
   type Kind,
   networks,
   origins,
+  postgresServer,
   processCount,
   regions,
   size,
@@ -43,6 +44,16 @@ const mib = 1024 * kib
 /** All settings. A new one is a line here; flags, variables, the file, help and `sluice config` follow. */
 export const settings = {
   store: setting(store, { kind: 'sqlite', path: './data/sluice.db' }, 'database: sqlite:PATH or postgres://…'),
+  storeDirect: setting(
+    postgresServer,
+    null,
+    'the Postgres server itself, when store names a connection pooler; without it, changes are seen up to 1s later',
+  ),
+  connections: setting(
+    count(2, 200),
+    null,
+    'connections of this process to Postgres at most; default: 9, or 6 to a connection pooler',
+  ),
   listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port', 'api'),
   processes: setting(
     processCount,

@@ -59,9 +59,11 @@ describe('help', () => {
     assert.deepEqual(migrate.match(/--[a-z-]+/g), [
       '--config',
       '--store',
+      '--store-direct',
       '--encryption-key',
       '--log-level',
       '--log-format',
+      '--accept-loss',
       '--help',
     ])
     const { ended, err } = await runHere(['worker', '--listen', '127.0.0.1:0'], { directory: '.' }, {})

@@ -50,10 +50,15 @@ export class TransactionPooler {
   readonly #sockets = new Set<Socket>()
   readonly #idle: Upstream[] = []
   readonly #queue: Client[] = []
+  readonly #server: URL
+  /** Connections to the server that may be made. */
+  #left: number
 
-  private constructor(listener: Server, url: string) {
+  private constructor(listener: Server, url: string, server: string, connections: number) {
     this.#listener = listener
     this.url = url
+    this.#server = new URL(server)
+    this.#left = connections
   }
 
   /** Starts one with so many connections to the server at a URL with a password. */
@@ -62,8 +67,7 @@ export class TransactionPooler {
     await once(listener, 'listening')
     const own = new URL(url)
     own.port = String((listener.address() as AddressInfo).port)
-    const pooler = new TransactionPooler(listener, own.href)
-    for (let i = 0; i < connections; i++) pooler.#idle.push(await pooler.#logIn(new URL(url)))
+    const pooler = new TransactionPooler(listener, own.href, url, connections)
     return pooler
   }
 
@@ -80,10 +84,20 @@ export class TransactionPooler {
     return socket.setNoDelay()
   }
 
-  async #logIn(url: URL): Promise<Upstream> {
+  /** Makes one more connection to the server. A client whose connection ends loses its own. */
+  #connect(): void {
+    this.#left--
+    const url = this.#server
     const socket = this.#keep(connect(Number(url.port), url.hostname))
     const upstream: Upstream = { socket, client: undefined, owed: 1 }
-    const loggedIn = Promise.withResolvers<void>()
+    let isLoggedIn = false
+    socket.on('close', () => {
+      this.#left++
+      const at = this.#idle.indexOf(upstream)
+      if (at >= 0) this.#idle.splice(at, 1)
+      upstream.client?.socket.destroy()
+      if (!isLoggedIn) this.#queue.shift()?.socket.destroy()
+    })
     messagesOf(
       socket,
       () => true,
@@ -92,7 +106,7 @@ export class TransactionPooler {
           socket.write(message('p', text(decodeURIComponent(url.password))))
         upstream.client?.socket.write(bytes)
         if (type !== 'Z') return
-        loggedIn.resolve()
+        isLoggedIn = true
         upstream.owed--
         if (upstream.owed === 0 && bytes[5] === 'I'.charCodeAt(0)) this.#free(upstream)
       },
@@ -100,8 +114,6 @@ export class TransactionPooler {
     const protocol = Buffer.from([0, 3, 0, 0])
     const names = text('user', url.username, 'database', url.pathname.slice(1), '')
     socket.write(message('', Buffer.concat([protocol, names])))
-    await loggedIn.promise
-    return upstream
   }
 
   #accept(socket: Socket): void {
@@ -125,14 +137,21 @@ export class TransactionPooler {
         socket.write(Buffer.concat([message('R', Buffer.alloc(4)), itsOwnKey, ready]))
       },
     )
-    socket.on('close', () => client.server?.socket.destroy())
+    socket.on('close', () => {
+      const at = this.#queue.indexOf(client)
+      if (at >= 0) this.#queue.splice(at, 1)
+      client.server?.socket.destroy()
+    })
   }
 
   #forward(client: Client, bytes: Buffer): void {
     client.waiting.push(bytes)
     client.server ??= this.#idle.shift()
     if (client.server !== undefined) this.#send(client, client.server)
-    else if (!this.#queue.includes(client)) this.#queue.push(client)
+    else if (!this.#queue.includes(client)) {
+      this.#queue.push(client)
+      if (this.#left > 0) this.#connect()
+    }
   }
 
   #send(client: Client, server: Upstream): void {
@@ -144,8 +163,7 @@ export class TransactionPooler {
   }
 
   #free(server: Upstream): void {
-    if (server.client === undefined) return
-    server.client.server = undefined
+    if (server.client !== undefined) server.client.server = undefined
     server.client = undefined
     const next = this.#queue.shift()
     if (next === undefined) {

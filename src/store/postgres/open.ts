@@ -17,6 +17,7 @@ import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
+import { Poller } from './polling.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
 import { Presence } from './presence.ts'
 import { historyRemover } from './retention.ts'
@@ -26,8 +27,10 @@ import { explain, UnfitServerError } from './trouble.ts'
 
 export interface PostgresOptions {
   readonly url: string
-  /** Connections of each of the two kinds, beside the one that listens. */
-  readonly connections?: number
+  /** The server itself, where `url` leads to a pooler: for notifications, locks of a session and migrations. */
+  readonly directUrl?: string | null
+  /** Connections at most, the one that listens included. */
+  readonly connections?: number | null
 }
 
 const pingServer = postgresStatement('ping')`select 1`
@@ -37,15 +40,23 @@ const verdictMs = 1000
 
 /** Opens the database, makes sure that a commit survives power loss, and brings the tables up to date. */
 export async function openPostgresStore(context: StoreContext, options: PostgresOptions): Promise<Store> {
-  const { url, connections = 4 } = options
+  const { url, directUrl } = options
   const onTrouble = (sentence: string) => context.onTrouble?.(sentence)
-  const durable = openSessions({ url, durable: true, connections, onTrouble })
-  const relaxed = openSessions({ url, durable: false, connections, onTrouble })
+  let isPooled = false
+  const shared = {
+    url,
+    onTrouble,
+    onPooler: () => {
+      isPooled = true
+    },
+  }
+  const durable = openSessions({ ...shared, durable: true, connections: shareOf(options, 1) })
+  const relaxed = openSessions({ ...shared, durable: false, connections: shareOf(options, 0) })
   try {
     // The first connection is refused when the server is not durable, before anything is written.
     await durable.run(pingServer)
     await relaxed.run(pingServer)
-    await migrate(url)
+    await migrate(directUrl ?? url)
     const time = new ServerTime(context.clock)
     await keepUp(durable, time)
     const signals = new Signals(context.randomText(8), context.clock)
@@ -54,15 +65,30 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     const database = { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes, presence }
     const port = postgresPort(database)
     if (!(await finishLater(areSealed(port)))) await finishLater(sealAll(port))
-    const listener = new Listener(url, context, signals, presence)
-    await listener.open()
-    return storeOver(url, listener, database)
+    const hearing =
+      isPooled && directUrl == null
+        ? new Poller(context, signals)
+        : new Listener(directUrl ?? url, context, signals, presence)
+    if (isPooled && directUrl == null) context.log?.(pollingInstead)
+    await hearing.open(durable.run)
+    return storeOver(url, hearing, database)
   } catch (error) {
     await Promise.all([durable.end(), relaxed.end()])
     // The start says it in full.
-    const cause = (error as Error).cause
+    const cause = error instanceof UnfitServerError ? error : (error as Error).cause
     throw cause instanceof UnfitServerError ? cause : explain(error)
   }
+}
+
+const pollingInstead =
+  'a connection pooler answers in place of the Postgres server: changes of other processes are seen up to a second later, and ' +
+  'the lanes of a process that dies wait for its lease. SLUICE_STORE_DIRECT names the server itself, for one connection of ' +
+  'each process that listens'
+
+/** How many of its connections a process has for one of two kinds. */
+function shareOf({ connections }: PostgresOptions, rest: 0 | 1): number | undefined {
+  // One listens.
+  return connections == null ? undefined : Math.max(1, Math.floor((connections - 1 + rest) / 2))
 }
 
 /** Learns the server's clock, and makes a place for the days to come. */
@@ -102,7 +128,7 @@ async function scrub({ relaxed, context }: Database): Promise<void> {
   }
 }
 
-function storeOver(url: string, listener: Listener, database: Database): Store {
+function storeOver(url: string, hearing: Listener | Poller, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
   const port = postgresPort(database)
   const taking = intake(database)
@@ -118,7 +144,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
 
   async function close(): Promise<void> {
     signals.watcher = undefined
-    await Promise.all([listener.close(), wakes.close(), partitions.idle()])
+    await Promise.all([hearing.close(), wakes.close(), partitions.idle()])
     await Promise.all([durable.end(), relaxed.end()])
   }
 

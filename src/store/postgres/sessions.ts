@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { register } from '../sql/statement.ts'
-import { durabilityProof, explain, NotDurableError, PoolerError, spoilsConnection } from './trouble.ts'
+import { type Naming, namingOf, runWith, settingLocally } from './pooled.ts'
+import { durabilityProof, explain, IsolationError, NotDurableError, spoilsConnection } from './trouble.ts'
 
 /** A statement the server prepares once per connection, under its name. */
 export interface PostgresStatement {
@@ -54,11 +55,17 @@ interface SessionOptions {
   readonly url: string
   /** Whether a commit waits until it is on disk. */
   readonly durable: boolean
-  readonly connections: number
+  /** By default four, and three behind a pooler, which has few for all. */
+  readonly connections?: number | undefined
+  /** Called for each new connection that leads to a pooler. */
+  readonly onPooler?: () => void
   readonly onTrouble: (sentence: string) => void
 }
 
 const statementTimeoutMs = 10_000
+const directConnections = 4
+/** With both kinds, three processes have two to spare in a pool of twenty, also when each connection is kept for one client. */
+const pooledConnections = 3
 
 /** Settings of every connection Sluice makes. */
 export function clientConfig(url: string): pg.ClientConfig {
@@ -103,20 +110,26 @@ function parseIntegers(text: string): number[] {
  * (generically), and the other ways to read a table are switched off. Without this, a plan made while `pending` was
  * empty reads all of it for ever after. JIT would compile such plans for 100 ms each because of the costs the switches add.
  */
-export const sessionSettings = `
-  set default_transaction_isolation = 'read committed';
-  set plan_cache_mode = force_generic_plan;
-  set enable_seqscan = off;
-  set enable_bitmapscan = off;
-  set enable_hashjoin = off;
-  set enable_mergejoin = off;
-  set max_parallel_workers_per_gather = 0;
-  set jit = off;
-  set client_min_messages = warning;
-  set bytea_output = 'hex';
-  set statement_timeout = ${statementTimeoutMs};
-  set lock_timeout = 5000;
-  set idle_in_transaction_session_timeout = 10000`
+const settings = {
+  default_transaction_isolation: 'read committed',
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  enable_bitmapscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  max_parallel_workers_per_gather: '0',
+  jit: 'off',
+  client_min_messages: 'warning',
+  bytea_output: 'hex',
+  statement_timeout: String(statementTimeoutMs),
+  lock_timeout: '5000',
+  idle_in_transaction_session_timeout: '10000',
+}
+
+/** The settings of a connection to the server itself. */
+export const sessionSettings = Object.entries(settings)
+  .map(([name, value]) => `set ${name} = '${value}'`)
+  .join('; ')
 
 /** Where a commit waits for the disk. A stronger setting (remote_apply) is the operator's choice and stays. */
 const isDurable = `current_setting('synchronous_commit') in ('on', 'remote_apply')`
@@ -132,27 +145,55 @@ export const commitDurably = `select set_config('synchronous_commit', 'on', true
  */
 export const provesDurable = `case when ${isDurable} then true else current_setting('${durabilityProof}')::boolean end`
 
+/** The settings of a transaction behind a pooler. A transaction that has begun cannot change its isolation. */
+function transactionSettings(durable: boolean): string {
+  const { default_transaction_isolation: _, ...others } = settings
+  const commit = durable ? `case when ${isDurable} then current_setting('synchronous_commit') else 'on' end` : `'off'`
+  return settingLocally([
+    ...Object.entries(others).map(([name, value]) => [name, `'${value}'`] as const),
+    ['synchronous_commit', commit],
+  ])
+}
+
 const inspect = `
   select pg_backend_pid() as pid, current_setting('fsync') as fsync,
-         current_setting('full_page_writes') as full_page_writes`
+         current_setting('full_page_writes') as full_page_writes,
+         current_setting('default_transaction_isolation') as isolation`
 
 /** Opens connections on demand; none is made before the first statement. */
 export function openSessions(options: SessionOptions): Sessions {
   const pool = new pg.Pool({
     ...clientConfig(options.url),
-    max: options.connections,
+    max: options.connections ?? directConnections,
     idleTimeoutMillis: 60_000,
-    onConnect: (client: pg.ClientBase) => prepare(client, options.durable),
+    onConnect: async (client: pg.ClientBase) => {
+      const naming = await prepare(client, options.durable)
+      if (naming === undefined) return
+      poolers.set(client, naming)
+      pool.options.max = options.connections ?? pooledConnections
+      options.onPooler?.()
+    },
   } as pg.PoolConfig)
+  /** How the pooler that a connection leads to treats prepared statements. */
+  const poolers = new WeakMap<pg.ClientBase, Naming>()
+  const local = transactionSettings(options.durable)
   pool.on('error', (error) => options.onTrouble(`postgres: an idle connection was lost: ${error.message}`))
   // A connection in use reports its loss through the statement; unheard, the event would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
+
+  /** Vacuum is no part of a transaction, and needs no settings. */
+  async function alone(client: pg.ClientBase, naming: Naming, statement: PostgresStatement, values?: Values) {
+    if (statement.name === '') return query(client, statement, values)
+    return runWith(client, local, nameless(statement, naming), made(values))
+  }
 
   const sessions: Sessions = {
     run: async (statement, values) => {
       const client = await connect(pool)
       try {
-        const rows = await query(client, statement, values)
+        const naming = poolers.get(client)
+        const rows =
+          naming === undefined ? await query(client, statement, values) : await alone(client, naming, statement, values)
         client.release()
         return rows as never[]
       } catch (error) {
@@ -163,8 +204,11 @@ export function openSessions(options: SessionOptions): Sessions {
     transaction: async (work) => {
       const client = await connect(pool)
       try {
-        await client.query('begin')
-        const run: Run = (statement, values) => query(client, statement, values)
+        const naming = poolers.get(client)
+        await client.query(
+          naming === undefined ? 'begin' : `begin isolation level ${settings.default_transaction_isolation}; ${local}`,
+        )
+        const run: Run = (statement, values) => query(client, nameless(statement, naming), values)
         const result = await work(run)
         const committed = await sessions.beforeCommit?.(run)
         await client.query('commit')
@@ -179,6 +223,10 @@ export function openSessions(options: SessionOptions): Sessions {
     end: () => pool.end(),
   }
   return sessions
+}
+
+function nameless(statement: PostgresStatement, naming: Naming | undefined): PostgresStatement {
+  return naming === 'unnamed' ? { name: '', text: statement.text } : statement
 }
 
 async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
@@ -207,29 +255,34 @@ interface Inspected {
   readonly pid: number
   readonly fsync: string
   readonly full_page_writes: string
+  readonly isolation: string
 }
 
 /**
  * Sets a new connection up, and refuses it when its commits would not survive a power cut. Nothing is set before a pooler is
- * ruled out: behind one, the settings would be those of other programs.
+ * ruled out: behind one, the settings would be those of other programs. Answers how a pooler treats prepared statements.
  */
-async function prepare(client: pg.ClientBase, durable: boolean): Promise<void> {
+async function prepare(client: pg.ClientBase, durable: boolean): Promise<Naming | undefined> {
   const { rows } = await client.query<Inspected>(inspect)
-  const { pid, ...server } = rows[0] as Inspected
-  if (!isDirect(client, pid)) throw new PoolerError()
+  const { pid, isolation, ...server } = rows[0] as Inspected
   const weak = Object.entries(server).filter(([, value]) => value !== 'on')
   if (weak.length > 0) {
     const list = weak.map(([name, value]) => `${name} = ${value}`).join(', ')
     throw new NotDurableError(`The Postgres server would lose accepted messages in a power cut: ${list}.`)
   }
+  if (!isDirect(client, pid)) {
+    if (isolation !== settings.default_transaction_isolation) throw new IsolationError(isolation)
+    return namingOf(client)
+  }
   await client.query(`${sessionSettings}; ${durable ? durableSettings : 'set synchronous_commit = off'}`)
+  return undefined
 }
 
 /**
  * Whether the process of the server that answers is the one that named itself when the connection was made. A pooler names
  * itself, since it is also the one that cancels statements; address translation and TCP proxies pass the name on.
  */
-function isDirect(client: pg.ClientBase, pid: number): boolean {
+export function isDirect(client: pg.ClientBase, pid: number | undefined): boolean {
   return (client as unknown as { readonly processID: number | null }).processID === pid
 }
 

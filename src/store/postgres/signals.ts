@@ -1,10 +1,12 @@
 import pg from 'pg'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
+import { serverStart } from '../sql/dialect.ts'
 import type { DueLane, Renewal, RowName, StoreContext, StoredMessage, Watcher } from '../store.ts'
 import type { Presence } from './presence.ts'
 import { readNames, writeNames } from './row-names.ts'
-import { clientConfig, postgresStatement, type Run } from './sessions.ts'
+import { clientConfig, isDirect, postgresStatement, type Run } from './sessions.ts'
+import { OtherServerError } from './trouble.ts'
 
 /** The channel all processes on one database share. */
 export const channel = 'sluice'
@@ -170,6 +172,11 @@ export class Signals {
   }
 }
 
+const whereItLeads = {
+  name: '',
+  text: `select concat_ws(' ', ${serverStart}, (select oid from pg_database where datname = current_database())) as database`,
+}
+
 const firstRetryMs = 100
 const longestRetryMs = 5_000
 /** A connection that hears nothing looks the same whether all is quiet or the other end is gone, so it asks. */
@@ -197,11 +204,16 @@ export class Listener {
     this.#presence = presence
   }
 
-  /** Connects for the first time; rejects when that fails. Later losses it repairs by itself. */
-  async open(): Promise<void> {
+  /**
+   * Connects for the first time; rejects when that fails, or when the connection leads elsewhere than `run`. Later losses it
+   * repairs by itself.
+   */
+  async open(run: Run): Promise<void> {
     const client = this.#newClient()
     try {
       await listen(client)
+      const [heard, used] = [(await client.query(whereItLeads.text)).rows[0], (await run<object>(whereItLeads))[0]]
+      if (heard?.database !== (used as typeof heard)?.database) throw new OtherServerError()
     } catch (error) {
       await client.end().catch(() => {})
       throw error
@@ -287,5 +299,7 @@ export class Listener {
 
 async function listen(client: pg.Client): Promise<void> {
   await client.connect()
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  if (!isDirect(client, rows[0]?.pid)) throw new OtherServerError()
   await client.query(`listen ${channel}`)
 }

@@ -17,6 +17,8 @@ const troubleStates = new Set([
   '25006', // read only: a standby that has not been promoted
   '25P03', // idle in transaction for too long
   '25P04', // the transaction took too long
+  '26000', // a pooler forgot a prepared statement
+  '42P05', // or mixed up those of its clients
   '40001', // serialization failure
   '40P01', // deadlock
   '55P03', // a lock could not be had in time
@@ -29,15 +31,37 @@ const driverTrouble =
 /** A server on which Sluice does not run. A store that is open meets one when the address leads elsewhere: that may pass. */
 export class UnfitServerError extends Error {}
 
-/** A connection pooler stands in front of the server. */
+/** A pooler in front of the server has no transactions of several statements. */
 export class PoolerError extends UnfitServerError {
   override readonly name = 'PoolerError'
 
   constructor() {
     super(
-      'A connection pooler answers in place of the Postgres server. Behind it a commit may not be durable, because settings ' +
-        'hold for a connection to the server, and a pooler changes that. Name the server itself: a process of Sluice takes ' +
-        'up to nine connections',
+      'The connection pooler in front of Postgres pools statements, which leaves no transactions. ' +
+        'Set its pool_mode to transaction, or name the server itself',
+    )
+  }
+}
+
+/** The connection that listens leads to a pooler, or to another database. */
+export class OtherServerError extends UnfitServerError {
+  override readonly name = 'OtherServerError'
+
+  constructor() {
+    super(
+      'The connection that listens does not lead to the server of the store: SLUICE_STORE_DIRECT must name that server itself',
+    )
+  }
+}
+
+/** Behind a pooler, a transaction has the isolation that is the default of the server. */
+export class IsolationError extends UnfitServerError {
+  override readonly name = 'IsolationError'
+
+  constructor(found: string) {
+    super(
+      `Behind a connection pooler, transactions would be ${found}: run \`alter role … set default_transaction_isolation = ` +
+        "'read committed'` for the user of Sluice, or name the server itself",
     )
   }
 }
@@ -56,9 +80,7 @@ export function stateOf(error: unknown): string | undefined {
 /** Whether the connection can be used for something else after this error. */
 export function spoilsConnection(error: unknown): boolean {
   const state = stateOf(error)
-  return (
-    isNotDurable(error) || state === undefined || state.startsWith('08') || /^57P0/.test(state) || state === '25P03'
-  )
+  return isNotDurable(error) || state === undefined || /^(08|57P0|25P03|26000|42P05)/.test(state)
 }
 
 /** Whether a transaction was undone because its commit would not have waited for the disk (`provesDurable`). */
@@ -75,12 +97,9 @@ export function explain(error: unknown): unknown {
     return new AppError('validation', 'Text must not contain the character U+0000.')
   }
   if (isNotDurable(error)) {
-    return new StoreTrouble(
-      'postgres: a transaction would not have been durable, and was undone: a pooler is suspected',
-      {
-        cause: error,
-      },
-    )
+    return new StoreTrouble('postgres: a transaction would not have been durable, and was undone', {
+      cause: error,
+    })
   }
   const isTrouble =
     state !== undefined
