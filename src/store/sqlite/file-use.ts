@@ -55,14 +55,13 @@ export class FileUse {
   }
 
   #isLast(): boolean {
-    this.#lock.exec('rollback')
-    this.#lock.exec('pragma busy_timeout = 0')
     try {
+      this.#lock.exec('rollback')
+      this.#lock.exec('pragma busy_timeout = 0')
       this.#lock.exec('begin exclusive')
       return true
-    } catch (error) {
-      // A store that closes, or opens, at this moment is the last one instead.
-      if (!isBusy(error)) throw error
+    } catch {
+      // A store that closes, or opens, at this moment is the last one instead. Or the files are gone.
       return false
     }
   }
