@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { classes, fresh, timed } from '../../domain/delivery.ts'
+import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
 import { toFlow } from '../../domain/flow.ts'
 import {
   type Deliveries,
@@ -31,6 +31,12 @@ const selectNamed = `
   select ${pendingColumns('pending', '?1')} from pending
    where endpoint = ?2 and class = ${fresh} and due_at = ?3 and message = ?4`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
+/** A short queue is read in one statement. Most lanes that were just claimed have a row or two. */
+const shortRows = 16
+// A range of pending's primary key, read in its order: all classes, due or not.
+const selectWhole = `
+  select class, ${pendingColumns('pending', '?1')} from pending where endpoint = ?2
+  order by class, due_at, message limit ${shortRows + 1}`
 const selectOutgoing = `
   select key, id, event_type, body, content_type, headers, trace, arrived_headers, null, null
   from message where key = ? and expunged_at is null`
@@ -85,11 +91,17 @@ interface RestingRow {
   readonly retry: string | null
 }
 
+/** Whether a read begins at the front of this queue and may bring all of a short one. */
+function isFromFront({ endpoint, after, limit }: DueRead, of: number): boolean {
+  return endpoint === of && after === null && limit >= shortRows
+}
+
 /** Reads due deliveries, settles them, and ends those that wait too long or are too many in unowned lanes. */
 export function delivering(connection: Connection): MaybeSynchronous<Omit<Deliveries, 'readExpired'>> {
   const pending = connection.prepareLists<PendingValues>(selectPending)
   const timedRows = connection.prepareLists<PendingValues>(selectTimed)
   const namedRow = connection.prepareLists<PendingValues>(selectNamed)
+  const whole = connection.prepareLists<readonly [rowClass: Class, ...PendingValues]>(selectWhole)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
   const outgoing = connection.prepareLists<OutgoingValues>(selectOutgoing)
   const outgoingVariant = connection.prepareLists<OutgoingValues>(selectVariant)
@@ -111,6 +123,32 @@ export function delivering(connection: Connection): MaybeSynchronous<Omit<Delive
     }
   }
 
+  /** Pages of every class of one queue, all from its front; undefined when it is too long for one statement. */
+  function readWhole(endpoint: number, asked: readonly DueRead[], now: EpochMs): DueRows[] | undefined {
+    const found = whole.all(now, endpoint)
+    if (found.length > shortRows) return undefined
+    const rows = found.map(([rowClass, ...values]) => pendingRow(rowClass, ...values))
+    return asked.map(({ class: rowClass }) => {
+      const its = rows.filter((row) => row.class === rowClass)
+      if (rowClass !== timed) return { rows: its, nextInMs: undefined }
+      const next = its.find(({ dueAt }) => dueAt > now)
+      return { rows: its.filter(({ dueAt }) => dueAt <= now), nextInMs: next && next.dueAt - now }
+    })
+  }
+
+  function readAll(reads: readonly DueRead[], now: EpochMs): DueRows[] {
+    const pages: DueRows[] = []
+    for (let at = 0; at < reads.length; ) {
+      const { endpoint } = reads[at] as DueRead
+      const asked = reads.slice(at, at + classes.length)
+      const isWhole = asked.length === classes.length && asked.every((read) => isFromFront(read, endpoint))
+      const found = isWhole ? readWhole(endpoint, asked, now) : undefined
+      for (const page of found ?? [readOne(reads[at] as DueRead, now)]) pages.push(page)
+      at = pages.length
+    }
+    return pages
+  }
+
   function frontsOf(endpoint: number, limit: number, now: EpochMs): PendingRow[] {
     return classes.flatMap((c) => front.all({ endpoint, class: c, limit, now }).map((row) => toPendingRow(row, c)))
   }
@@ -126,7 +164,7 @@ export function delivering(connection: Connection): MaybeSynchronous<Omit<Delive
   return {
     async readDue(reads): Promise<DueRows[]> {
       const now = connection.now()
-      const pages = reads.map((read) => readOne(read, now))
+      const pages = readAll(reads, now)
       // Some of them may be of a publish that a power cut could still undo.
       await connection.publishing
       return pages

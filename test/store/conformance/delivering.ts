@@ -102,6 +102,31 @@ export function delivering(open: Open): void {
     assert.deepEqual(await world.store.readDue([]), [])
   })
 
+  test('all classes of a queue, read together from the front, are as each of them alone, however long the queue is', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    for (const length of [0, 1, 16, 17, 40]) {
+      const endpoint = await world.endpoint(app)
+      for (let n = 0; n < length; n++) await world.publish([endpoint])
+      if (length > 0) await world.publish([endpoint], { delayMs: 1 })
+      if (length > 1) await world.publish([endpoint], { delayMs: longMs })
+      await world.pass(20)
+      const reads = ([0, 1, 2] as const).map((c) => ({ endpoint: endpoint.key, class: c, after: null, limit: 192 }))
+      const together = await world.store.readDue(reads)
+      const apart = (await Promise.all(reads.map((read) => world.store.readDue([read])))).flat()
+      const placesOf = ({ rows }: (typeof apart)[number]) => rows.map((row) => [row.class, row.dueAt, row.message])
+      assert.deepEqual(together.map(placesOf), apart.map(placesOf), `${length} rows`)
+      assert.deepEqual(
+        together.map(({ nextInMs }) => nextInMs !== undefined),
+        [false, length > 1, false],
+      )
+      assert.deepEqual(
+        together.map(({ rows }) => rows.length),
+        [length, length > 0 ? 1 : 0, 0],
+      )
+    }
+  })
+
   test('a fresh row says that nothing was tried yet and how old it is', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

@@ -220,6 +220,11 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND (due_at,message)>(?,?) AND due_at<?)'],
   ],
   [
+    'a short queue is read in the order of its range of the primary key',
+    ['select class, pending.message', 'from pending where endpoint = ?2'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint=?)'],
+  ],
+  [
     'when the next timed row is due is one seek',
     ['select min(due_at)', 'due_at > ?'],
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND due_at>?)'],
