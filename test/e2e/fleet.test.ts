@@ -6,7 +6,7 @@ import { eventually } from './eventually.ts'
 import { assertNoDuplicates, Ledger } from './ledger.ts'
 import { Load } from './load.ts'
 import { type Owner, openPlace, owners, type Place, pendingCount, postgresPlace } from './place.ts'
-import { Program } from './program.ts'
+import { longLease, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 import { startHere } from './server-here.ts'
 
@@ -110,22 +110,17 @@ test('the lanes of a worker that is killed go on at another long before its leas
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)
   const ledger = new Ledger()
-  const endless = { SLUICE_LEASE: '10m' }
-  const server = await Program.start(t, 'serve', place.store, endless)
+  const server = await Program.start(t, 'serve', place.store, longLease)
   const client = new Client(server.api)
   atEnd(t, () => client.close())
   await client.createApplication('acme')
   for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path)
-  await eventually('the server owns lanes', async () => {
-    await ledger.publishAll(client, 'acme', 1)
-    return (await owners(place)).length === paths.length
-  })
-  // It tells the server, which then shares its lanes.
-  const victim = await Program.start(t, 'worker', place.store, endless)
-  await eventually('the worker owns lanes', async () => {
-    await ledger.publishAll(client, 'acme', 1)
-    return (await owners(place)).some(({ pid }) => pid === victim.pid)
-  })
+  // Joining tells the server, which then shares the lanes that it has: it must have them all the while.
+  const load = new Load(t, ledger, client, 'acme', 100)
+  await eventually('the server owns the lanes', async () => (await owners(place)).length === paths.length)
+  const victim = await Program.start(t, 'worker', place.store, longLease)
+  await eventually('the worker owns lanes', async () => (await owners(place)).some(({ pid }) => pid === victim.pid))
+  await load.stop()
   await victim.kill()
   await ledger.publishAll(client, 'acme', 3)
   await ledger.allDelivered(receiver)

@@ -293,7 +293,7 @@ describe('a field that is wrong', () => {
       '/api/v1/dead/replay',
       { endpointId: 'e' },
       ['endpointId'],
-      'is an unknown field; the fields are eventTypes, reason, before, after, perSecond',
+      'is an unknown field; the fields are eventTypes, reason, before, after, letters, perSecond',
     ],
     [
       'POST',
