@@ -19,6 +19,8 @@ test(`${floods} receivers that flood 100 Continue hold nobody up, and an honest 
   const honest = await rawReceiver(t, (socket) => void socket.write(goOn.repeat(8) + answer('200 OK')))
   const target = await Target.share(t, 'sqlite')
   const app = await target.newApplication()
+  // Servers are shared: one that knows any event type refuses others.
+  for (const name of ['honest', 'flood']) await target.call('POST', '/event-type', { body: { name, description: name } })
   await target.client.createEndpoint(app, { uid: 'honest', url: honest.url, eventTypes: ['honest'] })
   for (let i = 0; i < floods; i++) {
     await target.client.createEndpoint(app, { url: `${flooding.url}/${i}`, eventTypes: ['flood'] })

@@ -211,9 +211,10 @@ export class Listener {
   async open(run: Run): Promise<void> {
     const client = this.#newClient()
     try {
-      await listen(client)
+      await connect(client)
       const [heard, used] = [(await client.query(whereItLeads.text)).rows[0], (await run<object>(whereItLeads))[0]]
       if (heard?.database !== (used as typeof heard)?.database) throw new OtherServerError()
+      await client.query(startListening)
     } catch (error) {
       await client.end().catch(() => {})
       throw error
@@ -252,7 +253,8 @@ export class Listener {
   async #reconnect(): Promise<void> {
     const client = this.#newClient()
     try {
-      await listen(client)
+      await connect(client)
+      await client.query(startListening)
     } catch {
       // The server is still out of reach. Its loss was logged, and its return will be.
       client.end().catch(() => {})
@@ -297,9 +299,10 @@ export class Listener {
   }
 }
 
-async function listen(client: pg.Client): Promise<void> {
+const startListening = `listen ${channel}`
+
+async function connect(client: pg.Client): Promise<void> {
   await client.connect()
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   if (!isDirect(client, rows[0]?.pid)) throw new OtherServerError()
-  await client.query(`listen ${channel}`)
 }
