@@ -156,6 +156,10 @@ function checkMigrations(terminal: Terminal, store: string, plan: SchemaPlan, js
     terminal.print(toJson({ store, schema: schema.version, known: known.version, safe: isSafe, migrations: steps }, 2))
     return code
   }
+  if (schema.version === 0) {
+    terminal.print(`${store} is empty: the first start makes its tables.`)
+    return code
+  }
   if (steps.length === 0) {
     terminal.print(`${store} has ${describeSchema(plan)}. No migration would run.`)
     return code

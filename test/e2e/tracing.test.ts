@@ -340,7 +340,7 @@ test('without its packages, the server says how to install them and delivers', a
     } })`,
   )
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
-  const server = await Program.start(t, 'serve', place.store, env, { ...missing, fromSources: true })
+  const server = await Program.start(t, 'serve', place.store, env, { ...missing, program: sources })
   assert.match(
     server.logged,
     /traces are off: the packages of OpenTelemetry are not installed. Run `npm install @opentel/,
