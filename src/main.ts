@@ -49,7 +49,7 @@ const world: World = {
   },
 }
 
-/** What a command says when the store cannot be opened. */
+/** The error of a command whose store cannot be opened. */
 async function notOpened(error: unknown): Promise<Error> {
   if (error instanceof ConfigError) return error
   const { FileOwnedError } = await import('./store/sqlite/file-use.ts')

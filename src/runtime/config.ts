@@ -67,7 +67,7 @@ export function loadConfig(sources: Sources): Loaded {
   return { ...readEach((name) => find(name, sources, file), found.problems), warnings: found.warnings }
 }
 
-/** What is wrong with the settings, and what is only worth a line. */
+/** Mistakes, which stop the program, and lines that are only printed. */
 interface Findings {
   readonly problems: string[]
   readonly warnings: string[]

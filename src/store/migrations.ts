@@ -34,7 +34,7 @@ export interface SchemaPlan {
   readonly schema: Schema
   /** The newest migration that the program knows. */
   readonly known: { readonly version: number; readonly name: string }
-  /** What the program would apply. */
+  /** The migrations that the program would run. */
   readonly steps: readonly Step[]
 }
 
@@ -82,7 +82,7 @@ export function missingFrom(migrations: readonly Migration[], schema: Schema): r
   return migrations.filter(({ version }) => version > schema.version)
 }
 
-/** What a program with these migrations would do to the database. Throws like `missingFrom`. */
+/** The database as a program with these migrations sees it. Throws like `missingFrom`. */
 export function planFor(migrations: readonly Migration[], schema: Schema): SchemaPlan {
   const steps = missingFrom(migrations, schema).map((migration) => {
     const since = worksSince(migration)

@@ -14,7 +14,10 @@ export interface LaterVersion {
   /** What `node` starts. */
   readonly program: string
   /** Runs a command to its end. */
-  run(args: readonly string[], store: string): Promise<{ readonly code: number; readonly out: string }>
+  run(
+    args: readonly string[],
+    store: string,
+  ): Promise<{ readonly code: number; readonly out: string; readonly err: string }>
 }
 
 /** Makes a later version whose additional migrations, in order, are the same for both databases. It is gone when the test ends. */
@@ -41,8 +44,8 @@ export function laterVersion(
     run: (args, store) =>
       new Promise((resolve) => {
         const env = { PATH: process.env.PATH, ...settingsOf(store, {}) }
-        execFile(process.execPath, [...shortLived, program, ...args], { cwd: folder, env }, (error, out) =>
-          resolve({ code: error === null ? 0 : Number(error.code), out }),
+        execFile(process.execPath, [...shortLived, program, ...args], { cwd: folder, env }, (error, out, err) =>
+          resolve({ code: error === null ? 0 : Number(error.code), out, err }),
         )
       }),
   }

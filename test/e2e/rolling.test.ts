@@ -39,6 +39,12 @@ test('a fleet is updated worker by worker under load, and the version before res
   const jump = await afterNext.run(['migrate', '--check'], place.store)
   assert.equal(jump.code, 9)
   assert.match(jump.out, new RegExp(`${known + 2} later: needs processes that know ${known + 1}\\nStop every process`))
+  const jumped = await afterNext.run(['migrate'], place.store)
+  assert.equal(jumped.code, 1)
+  assert.match(
+    jumped.err,
+    new RegExp(`takes away what running processes need: .*pid ${server.pid}\\b.*Stop every process`),
+  )
   const check = await next.run(['migrate', '--check', '--json'], place.store)
   assert.equal(check.code, 0)
   const { safe, schema, migrations } = JSON.parse(check.out)

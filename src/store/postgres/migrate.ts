@@ -1,5 +1,14 @@
 import pg from 'pg'
-import { knownMigrations, type Migration, missingFrom, newerNotice, type Schema, worksSince } from '../migrations.ts'
+import {
+  knownMigrations,
+  type Migration,
+  missingFrom,
+  newerNotice,
+  planFor,
+  type Schema,
+  type Step,
+  worksSince,
+} from '../migrations.ts'
 import { locks } from '../sql/dialect.ts'
 import { clientConfig } from './sessions.ts'
 
@@ -23,13 +32,14 @@ const insertMigration = `
 
 /**
  * Brings the database to the newest version, one transaction per migration. Safe when several processes do it at once:
- * each looks again once it holds the lock. The answer is a line for the log when the database is newer than the program.
+ * each looks again once it holds the lock. Throws, and changes nothing, while processes run that would not survive it. The answer is a line for the log when the database is newer than the program.
  */
 export async function migrate(
   url: string,
   migrations: readonly Migration[] = knownMigrations('postgres'),
 ): Promise<string | undefined> {
   return withClient(url, async (client) => {
+    await assertNoneBreaks(client, migrations)
     for (;;) {
       // Read again after each: a newer program may have migrated beyond what this one survives meanwhile.
       const schema = await schemaOf(client)
@@ -87,6 +97,7 @@ function inUse({ version, name }: Migration): string {
 async function applyAtOnce(client: pg.Client, migration: Migration): Promise<void> {
   await client.query('begin')
   await client.query('select pg_advisory_xact_lock($1)', [locks.migrate])
+  // It also makes this session see what the process that had the lock before has made.
   await client.query(createMigrationTable)
   if ((await appliedTo(client)).version < migration.version) {
     await client.query(waitShortly)
@@ -97,9 +108,42 @@ async function applyAtOnce(client: pg.Client, migration: Migration): Promise<voi
   await client.query('commit')
 }
 
+const selectRunning = `
+  select description from worker
+   where ended_at is null and lease_until > (extract(epoch from clock_timestamp()) * 1000)::bigint
+   order by id limit 5`
+
+/**
+ * Throws while processes run that one of the migrations would break. A process that was killed counts until its lease ends.
+ * All migrations are judged before the first one runs: the processes need not know a schema that was just made.
+ */
+async function assertNoneBreaks(client: pg.Client, migrations: readonly Migration[]): Promise<void> {
+  for (;;) {
+    const { schema, steps } = planFor(migrations, await schemaOf(client))
+    const unsafe = steps.find(({ isSafe }) => !isSafe)
+    if (unsafe === undefined || !(await hasTable(client, 'worker'))) return
+    const { rows } = await client.query<{ description: string }>(selectRunning)
+    if (rows.length === 0) return
+    // Unless another process of this version migrated meanwhile, and runs.
+    if ((await schemaOf(client)).version === schema.version) throw new Error(stopFirst(unsafe, rows))
+  }
+}
+
+function stopFirst({ version, name }: Step, running: readonly { readonly description: string }[]): string {
+  const named = running.map(({ description }) => description).join(', ')
+  return (
+    `migration ${version} (${name}) takes away what running processes need: ${named}. Stop every process of the version ` +
+    'before, and start again (docs/upgrading.md)'
+  )
+}
+
 async function schemaOf(client: pg.Client): Promise<Schema> {
-  const table = await client.query(`select to_regclass('migration') as found`)
-  return table.rows[0]?.found === null ? { version: 0, worksSince: 0 } : appliedTo(client)
+  return (await hasTable(client, 'migration')) ? appliedTo(client) : { version: 0, worksSince: 0 }
+}
+
+async function hasTable(client: pg.Client, name: string): Promise<boolean> {
+  const { rows } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [name])
+  return rows[0]?.found === true
 }
 
 async function appliedTo(client: pg.Client): Promise<Schema> {
