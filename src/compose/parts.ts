@@ -283,13 +283,14 @@ async function openStore({ config, log, role, acceptLoss }: Composing, troubles:
 }
 
 /** The schema of the store, which is only read, and what this program would make of it. */
-export async function schemaPlan({ store }: Config): Promise<SchemaPlan> {
+export async function schemaPlan(config: Config): Promise<SchemaPlan> {
   const { knownMigrations, planFor } = await import('../store/migrations.ts')
-  return planFor(knownMigrations(store.kind), await schemaOf(store))
+  return planFor(knownMigrations(config.store.kind), await schemaOf(config))
 }
 
-async function schemaOf(store: Config['store']): Promise<Schema> {
-  if (store.kind === 'postgres') return (await import('../store/postgres/migrate.ts')).readSchema(store.url)
+async function schemaOf({ store, storeDirect }: Config): Promise<Schema> {
+  if (store.kind === 'postgres')
+    return (await import('../store/postgres/migrate.ts')).readSchema(storeDirect ?? store.url)
   return (await import('../store/sqlite/migrate.ts')).readSchema(store.path)
 }
 

@@ -1,5 +1,6 @@
-import { statSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
 import { knownMigrations, type Migration, missingFrom, newerNotice, type Schema, worksSince } from '../migrations.ts'
 import type { Connection } from './connection.ts'
 import { asTrouble, openingTrouble } from './trouble.ts'
@@ -38,13 +39,21 @@ export function readSchema(path: string): Schema {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return { version: 0, worksSince: 0 }
   let db: DatabaseSync | undefined
   try {
-    db = new DatabaseSync(path, { readOnly: true })
+    db = openReadOnly(path)
     return schemaOf(db)
   } catch (error) {
     throw asTrouble(openingTrouble(error, path))
   } finally {
     db?.close()
   }
+}
+
+/** Without a log SQLite reads the file alone: a new log beside it would hide that the right one is missing (log-mark.ts). */
+function openReadOnly(path: string): DatabaseSync {
+  const file = realpathSync(path)
+  const url = pathToFileURL(file)
+  if (statSync(`${file}-wal`, { throwIfNoEntry: false }) === undefined) url.searchParams.set('immutable', '1')
+  return new DatabaseSync(url, { readOnly: true })
 }
 
 function apply(connection: Connection, migration: Migration): void {
