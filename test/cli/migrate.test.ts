@@ -6,6 +6,8 @@ import { test } from 'node:test'
 import { knownMigrations } from '../../src/store/migrations.ts'
 import { workplace } from './program.ts'
 
+/** The last migration of before the promise declares nothing, and the one after it expands. */
+const lastUndeclared = 35
 const known = knownMigrations('sqlite').length
 
 test('migrate --check changes no file, and says by exit code whether running processes survive', async () => {
@@ -33,12 +35,15 @@ test('migrate --check changes no file, and says by exit code whether running pro
 
   {
     using db = new DatabaseSync(path('checked.db'))
-    db.exec(`delete from migration where version = ${known}`)
+    db.exec(`delete from migration where version >= ${lastUndeclared}`)
   }
   const behind = await run([...check, '--json'])
-  // The migrations of before the promise declare nothing.
   assert.equal(behind.code, 9)
   const { schema, safe, migrations } = JSON.parse(behind.out)
-  assert.deepEqual([schema, safe, migrations.length, migrations[0].isSafe], [known - 1, false, 1, false])
+  assert.deepEqual([schema, safe], [lastUndeclared - 1, false])
+  assert.deepEqual(
+    migrations.slice(0, 2).map((step: { isSafe: boolean }) => step.isSafe),
+    [false, true],
+  )
   assert.match((await run(check)).out, /Stop every process/)
 })

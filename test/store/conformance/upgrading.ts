@@ -64,7 +64,9 @@ export function upgrading(
 
   test('a program works, and starts again, on a database that a newer one has expanded, and says so', async (t) => {
     const [database] = await expanded(t)
-    assert.deepEqual(await database.read(), { version: newest + 1, worksSince: newest })
+    const { version, worksSince } = await database.read()
+    assert.equal(version, newest + 1)
+    assert.ok(worksSince <= newest, `it works since ${worksSince}`)
     for (const start of ['first', 'second']) {
       const log = await delivers(database)
       assert.match(
