@@ -11,6 +11,7 @@ import {
 } from '../migrations.ts'
 import { locks } from '../sql/dialect.ts'
 import { clientConfig } from './sessions.ts'
+import { explain } from './trouble.ts'
 
 const createMigrationTable = `
   create table if not exists migration (
@@ -51,8 +52,12 @@ export async function migrate(
 }
 
 /** The schema of the database, which is only read. */
-export function readSchema(url: string): Promise<Schema> {
-  return withClient(url, schemaOf)
+export async function readSchema(url: string): Promise<Schema> {
+  try {
+    return await withClient(url, schemaOf)
+  } catch (error) {
+    throw explain(error)
+  }
 }
 
 /** Works on a connection of its own, without the time limit on answers: a migration takes as long as it takes. */
