@@ -4,6 +4,7 @@ import { startChild } from '../bench/child.ts'
 import { type Chance, chanceOf } from '../test/attack/chance.ts'
 import type { Life } from '../test/e2e/at-end.ts'
 import { Program } from '../test/e2e/program.ts'
+import { sources } from '../test/prepared.ts'
 import { type Before, cutPower, lookBefore, type Unsynced } from './power-cut.ts'
 import type { ReceiverCommands } from './receiver.ts'
 import { Shim } from './shim.ts'
@@ -95,7 +96,7 @@ export abstract class World {
     const { plant, settings = {} } = this.#options
     const { bundle } = this.#workshop
     const program = await Program.start(this.#life, command, this.store, settings, {
-      ...(plant === undefined ? { bundle } : { fromSources: true, nodeArguments: ['--import', plant] }),
+      ...(plant === undefined ? { program: bundle } : { program: sources, nodeArguments: ['--import', plant] }),
       variables: this.programVariables(),
     })
     this.#programs.set(command, program)

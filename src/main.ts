@@ -35,16 +35,26 @@ const world: World = {
       for (const problem of problems) log.warn(problem)
       return await openParts(config, log, { ...opening, traces: settings, member: systemProcesses.member })
     } catch (error) {
-      if (error instanceof ConfigError) throw error
-      const { FileOwnedError } = await import('./store/sqlite/file-use.ts')
-      const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
-      throw new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })
+      throw await notOpened(error)
     }
   },
 
   processes: systemProcesses,
 
-  newestSchema: async (config) => (await parts()).newestSchema(config),
+  async schemaPlan(config) {
+    const { schemaPlan } = await parts()
+    return schemaPlan(config).catch(async (error) => {
+      throw await notOpened(error)
+    })
+  },
+}
+
+/** The error of a command whose store cannot be opened. */
+async function notOpened(error: unknown): Promise<Error> {
+  if (error instanceof ConfigError) return error
+  const { FileOwnedError } = await import('./store/sqlite/file-use.ts')
+  const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
+  return new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })
 }
 
 keepTicksFast()

@@ -8,6 +8,7 @@ import type { Terminal } from '../runtime/process.ts'
 import type { Processes } from '../runtime/processes.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Config, settings } from '../runtime/settings.ts'
+import type { SchemaPlan } from '../store/migrations.ts'
 import { Client, type Item, type Query } from './client.ts'
 import { type Column, table } from './table.ts'
 import { CommandError, exitCode, toJson } from './terminal.ts'
@@ -26,8 +27,8 @@ export interface World {
   openParts(config: Config, log: Logger, opening?: Opening): Promise<Parts>
   /** Several processes behind one address. */
   readonly processes: Processes
-  /** The newest schema this program knows for the store. */
-  newestSchema(config: Config): Promise<{ readonly version: number; readonly name: string }>
+  /** The schema of the store, which is only read, and what this program would make of it. Throws like `openParts`. */
+  schemaPlan(config: Config): Promise<SchemaPlan>
 }
 
 /** The context of a command that calls a server. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { type Command as Commander, Option } from 'commander'
 import { type Loaded, loadConfig, showSetting, showSettings } from '../runtime/config.ts'
+import type { Terminal } from '../runtime/process.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import {
   type Config,
@@ -12,6 +13,7 @@ import {
   settings,
   variableOf,
 } from '../runtime/settings.ts'
+import type { SchemaPlan } from '../store/migrations.ts'
 import { type Options, option, type World } from './command.ts'
 import { drain } from './drain.ts'
 import { serve, worker } from './serve.ts'
@@ -32,7 +34,10 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
   const day = 86_400_000
   add('serve', 'run the server: API and deliveries', serve).addOption(acceptLoss())
   add('worker', 'run a worker without an API, on a shared Postgres database', worker, deliverySettings)
-  add('migrate', "bring the store's tables up to date", migrate, storeSettings).addOption(acceptLoss())
+  add('migrate', "bring the store's tables up to date", migrate, storeSettings)
+    .option('--check', 'change nothing: show what would run, and whether the processes that run now survive it')
+    .option('--json', 'print the result of the check as JSON')
+    .addOption(acceptLoss())
   add('config', 'print every setting with its value and source', printConfig).option('--json', 'print JSON')
   add('drain', 'send the deliveries that are due, then exit (for cron)', drain, deliverySettings)
     .addOption(
@@ -61,14 +66,18 @@ function acceptLoss(): Option {
 }
 
 /** Reads the settings: the flags that are not options of a command, the environment and the file. */
-function loadSettings({ terminal }: World, options: Options): Loaded {
+function loadSettings({ terminal, processes, version }: World, options: Options): Loaded {
   const flags = Object.fromEntries(settingNames.map((name) => [name, options[name]]))
-  return loadConfig({
+  const loaded = loadConfig({
     flags,
     env: terminal.env,
     file: options.config as string | undefined,
     directory: terminal.directory,
+    version,
   })
+  // Of several processes, the one that supervises them says it for all.
+  if (processes.member === undefined) for (const warning of loaded.warnings) terminal.printError(warning)
+  return loaded
 }
 
 /** The same for a command on the store of a server. Throws CommandError when the file of the store does not exist. */
@@ -125,13 +134,57 @@ function isEmpty(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0
 }
 
-/** `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. */
-const migrate: Run = async (world, { config }, { acceptLoss }) => {
+/**
+ * `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. With `--check`
+ * it only says what would run; the exit code says whether the processes that run now can go on meanwhile.
+ */
+const migrate: Run = async (world, { config }, { check, json, acceptLoss }) => {
+  const { terminal } = world
+  const name = showSetting('store', config)
+  if (check === true) return checkMigrations(terminal, name, await world.schemaPlan(config), json === true)
   const { store } = await world.openParts(config, world.openLog(config), { acceptLoss: acceptLoss === true })
   await store.close()
-  const { version, name } = await world.newestSchema(config)
-  world.terminal.print(`${showSetting('store', config)} has schema version ${version} (${name}), the newest known.`)
+  terminal.print(`${name} has ${describeSchema(await world.schemaPlan(config))}.`)
   return exitCode.ok
+}
+
+function checkMigrations(terminal: Terminal, store: string, plan: SchemaPlan, json: boolean): number {
+  const { schema, known, steps } = plan
+  const isSafe = steps.every((step) => step.isSafe)
+  const code = isSafe ? exitCode.ok : exitCode.stopFirst
+  if (json) {
+    terminal.print(toJson({ store, schema: schema.version, known: known.version, safe: isSafe, migrations: steps }, 2))
+    return code
+  }
+  if (schema.version === 0) {
+    terminal.print(`${store} is empty: the first start makes its tables.`)
+    return code
+  }
+  if (steps.length === 0) {
+    terminal.print(`${store} has ${describeSchema(plan)}. No migration would run.`)
+    return code
+  }
+  terminal.print(`${store} has schema version ${schema.version}. This version would run:`)
+  for (const step of steps) {
+    const verdict = step.isSafe ? 'safe beside running processes' : `needs processes that know ${step.worksSince}`
+    terminal.print(`  ${step.version} ${step.name}: ${verdict}`)
+  }
+  terminal.print(
+    isSafe
+      ? 'Processes that run on this database now can go on: update them one by one.'
+      : 'Stop every process that runs on this database before you migrate: they would fail.',
+  )
+  return code
+}
+
+function describeSchema({ schema, known }: SchemaPlan): string {
+  if (schema.version > known.version) {
+    return `schema version ${schema.version}, of a newer Sluice; this version knows ${known.version} and works on it`
+  }
+  const { version } = schema
+  return version === known.version
+    ? `schema version ${version} (${known.name}), the newest known`
+    : `schema version ${version}`
 }
 
 /** `sluice config`: every setting with its value, the source of the value, and its help. Secrets are masked. */

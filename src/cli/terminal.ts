@@ -27,6 +27,8 @@ export const exitCode = {
   unavailable: 7,
   /** The time was up while work was left: the next run goes on with it. */
   unfinished: 8,
+  /** `migrate --check`: processes that run now would not survive the migrations. */
+  stopFirst: 9,
 } as const
 
 /** A command failed for a reason that its caller can act on. Only the message is printed. */

@@ -28,6 +28,7 @@ import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { TraceSettings } from '../runtime/trace-settings.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
+import type { Schema, SchemaPlan } from '../store/migrations.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
 import { type Delivering, deadFileOf, openSenders, serverDefaultsOf, startDelivering } from './delivering.ts'
@@ -281,10 +282,16 @@ async function openStore({ config, log, role, acceptLoss }: Composing, troubles:
   }
 }
 
-/** The newest schema that this version knows for the store. */
-export async function newestSchema({ store }: Config): Promise<{ readonly version: number; readonly name: string }> {
-  const { knownMigrations } = await import('../store/migrations.ts')
-  return knownMigrations(store.kind).at(-1) ?? { version: 0, name: 'empty' }
+/** The schema of the store, which is only read, and what this program would make of it. */
+export async function schemaPlan(config: Config): Promise<SchemaPlan> {
+  const { knownMigrations, planFor } = await import('../store/migrations.ts')
+  return planFor(knownMigrations(config.store.kind), await schemaOf(config))
+}
+
+async function schemaOf({ store, storeDirect }: Config): Promise<Schema> {
+  if (store.kind === 'postgres')
+    return (await import('../store/postgres/migrate.ts')).readSchema(storeDirect ?? store.url)
+  return (await import('../store/sqlite/migrate.ts')).readSchema(store.path)
 }
 
 function makePublisher(config: Config, store: Store, depths: Depths, tracer: PublishTracer | undefined): Publisher {

@@ -13,6 +13,8 @@ export interface Sources {
   /** `--config FILE`; without it, `SLUICE_CONFIG`, or `sluice.json` if that exists. */
   readonly file?: string | undefined
   readonly directory: string
+  /** The version of this program, such as 0.1.0. */
+  readonly version: string
 }
 
 /** A configuration with the source of each value. */
@@ -20,6 +22,8 @@ export interface Loaded {
   readonly config: Config
   /** Such as `flag --listen`, `environment SLUICE_LISTEN`, `file sluice.json` or `default`. */
   readonly origins: Readonly<Record<SettingName, string>>
+  /** Settings of a newer version, which this one ignores. */
+  readonly warnings: readonly string[]
 }
 
 /** Every mistake found in the settings. */
@@ -43,6 +47,9 @@ interface Given {
 
 const defaultFile = 'sluice.json'
 const fileVariable = 'SLUICE_CONFIG'
+/** The version that a source of settings was written for: a key of the file, and a variable of the environment. */
+const versionKey = 'settingsVersion'
+const versionVariable = 'SLUICE_SETTINGS_VERSION'
 /** The server URL for commands that call one. Not a setting of the server. */
 export const urlVariable = 'SLUICE_URL'
 /** The key of commands that call a server. The server's own key is the setting `adminKey`. */
@@ -54,10 +61,51 @@ export const oldKeyName =
 
 /** Reads every setting from every source. Throws one `ConfigError` that names all mistakes. */
 export function loadConfig(sources: Sources): Loaded {
-  const problems: string[] = []
-  const file = readSettingsFile(sources, problems)
-  problems.push(...unknownVariables(sources.env))
-  return readEach((name) => find(name, sources, file), problems)
+  const found: Findings = { problems: [], warnings: [] }
+  const file = readSettingsFile(sources, found)
+  lookForUnknownVariables(sources, found)
+  return { ...readEach((name) => find(name, sources, file), found.problems), warnings: found.warnings }
+}
+
+/** Mistakes, which stop the program, and lines that are only printed. */
+interface Findings {
+  readonly problems: string[]
+  readonly warnings: string[]
+}
+
+/**
+ * Notes names that this version does not know. They stop the program, because a misspelt name leaves a right, a limit or a
+ * time at its default. A source that says it was written for a newer version is the exception: the newer version knows
+ * which of the names are settings and refuses the others, and this one must be able to start beside it (docs/upgrading.md).
+ */
+function noteUnknown(
+  source: { readonly names: readonly string[]; readonly place: string; readonly writtenFor: unknown },
+  known: readonly string[],
+  version: string,
+  { problems, warnings }: Findings,
+): void {
+  const { names, place, writtenFor } = source
+  const ahead = writtenFor === undefined ? 0 : compareVersions(writtenFor, version)
+  if (ahead === undefined)
+    problems.push(
+      `${place === 'environment' ? versionVariable : versionKey} (${place}): must be a version such as ${version}`,
+    )
+  for (const name of names) {
+    const unknown = `${name} (${place}): unknown setting${suggest(name, known)}`
+    if (ahead === undefined || ahead <= 0) problems.push(unknown)
+    else
+      warnings.push(
+        `${unknown}${unknown.endsWith('?') ? '' : '.'} It is ignored: the settings are written for ${writtenFor}, and this is ${version}`,
+      )
+  }
+}
+
+/** Positive when the first of two versions is the newer one; undefined when it is not a version. */
+function compareVersions(given: unknown, own: string): number | undefined {
+  const [first, second] = [given, own].map((version) => /^(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:-|$)/.exec(String(version)))
+  if (!first || !second) return undefined
+  const difference = [1, 2, 3].map((at) => Number(first[at]) - Number(second[at]))
+  return difference.find((each) => each !== 0) ?? 0
 }
 
 /** Reads settings that a program gives in its own code, without environment or file. Throws like `loadConfig`. */
@@ -68,7 +116,7 @@ export function configOf(given: Readonly<Record<string, unknown>>): Config {
   return readEach(found, problems).config
 }
 
-function readEach(found: (name: SettingName) => Given | undefined, problems: string[]): Loaded {
+function readEach(found: (name: SettingName) => Given | undefined, problems: string[]): Omit<Loaded, 'warnings'> {
   const values: Record<string, unknown> = {}
   const origins: Record<string, string> = {}
   for (const name of settingNames) {
@@ -123,7 +171,8 @@ interface SettingsFile {
   readonly values: Readonly<Record<string, unknown>>
 }
 
-function readSettingsFile(sources: Sources, problems: string[]): SettingsFile {
+function readSettingsFile(sources: Sources, findings: Findings): SettingsFile {
+  const { problems } = findings
   const asked = sources.file ?? sources.env[fileVariable]
   const name = asked ?? defaultFile
   const values: Record<string, unknown> = {}
@@ -148,19 +197,21 @@ function readSettingsFile(sources: Sources, problems: string[]): SettingsFile {
     problems.push(`file ${name}: must be a JSON object of settings`)
     return { name, values }
   }
+  const unknown: string[] = []
   for (const [key, value] of Object.entries(parsed)) {
     if ((settingNames as string[]).includes(key)) values[key] = value
-    else if (key !== '$schema') problems.push(`${key} (file ${name}): unknown setting${suggest(key, settingNames)}`)
+    else if (key !== '$schema' && key !== versionKey) unknown.push(key)
   }
+  const writtenFor: unknown = (parsed as Record<string, unknown>)[versionKey]
+  noteUnknown({ names: unknown, place: `file ${name}`, writtenFor }, settingNames, sources.version, findings)
   return { name, values }
 }
 
 /** Reports misspelt variables, which would otherwise be ignored without a word. */
-function unknownVariables(env: Sources['env']): string[] {
-  const known = [...settingNames.map(variableOf), fileVariable, urlVariable, keyVariable]
-  return Object.keys(env)
-    .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
-    .map((name) => `${name} (environment): unknown setting${suggest(name, known)}`)
+function lookForUnknownVariables({ env, version }: Sources, findings: Findings): void {
+  const known = [...settingNames.map(variableOf), fileVariable, urlVariable, keyVariable, versionVariable]
+  const names = Object.keys(env).filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
+  noteUnknown({ names, place: 'environment', writtenFor: env[versionVariable] }, known, version, findings)
 }
 
 function suggest(word: string, known: readonly string[]): string {

@@ -63,6 +63,8 @@ describe('help', () => {
       '--encryption-key',
       '--log-level',
       '--log-format',
+      '--check',
+      '--json',
       '--accept-loss',
       '--help',
     ])

@@ -174,7 +174,7 @@ export class RunHere {
         openLog: (config) => openLog(config, log, false),
         openParts: async (config, log, opening) => (await parts()).openParts(config, log, opening),
         processes: processesOf({}),
-        newestSchema: async (config) => (await parts()).newestSchema(config),
+        schemaPlan: async (config) => (await parts()).schemaPlan(config),
       },
       args,
     )

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { jsonType } from '../../src/domain/api.ts'
-import { program as bundled, shortLived, sources } from '../prepared.ts'
+import { program as bundled, shortLived } from '../prepared.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
 import { atEnd, type Life } from './at-end.ts'
 import { deadlineMs } from './eventually.ts'
@@ -47,10 +47,8 @@ export function settingsOf(store: string, settings: Readonly<Record<string, stri
 export interface ProcessOptions {
   /** Arguments of Node, before the program's own, in place of those for short lives. */
   readonly nodeArguments?: readonly string[]
-  /** Starts the program from its sources: the test looks at the modules that are loaded. */
-  readonly fromSources?: boolean
-  /** Starts this bundle of the program. */
-  readonly bundle?: string | undefined
+  /** The path of another program: its sources, where the test looks at the modules that are loaded, or a later version. */
+  readonly program?: string | undefined
   /** No file can grow past so many blocks, as on a full disk. */
   readonly fileBlocks?: number
   /** Flags of the command. */
@@ -74,18 +72,11 @@ export class Program {
     command: string,
     store: string,
     settings: Readonly<Record<string, string>>,
-    {
-      nodeArguments = shortLived,
-      fromSources = false,
-      bundle = bundled,
-      fileBlocks,
-      flags = [],
-      variables,
-    }: ProcessOptions = {},
+    { nodeArguments = shortLived, program = bundled, fileBlocks, flags = [], variables }: ProcessOptions = {},
   ) {
     const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
     this.command = command
-    const line = [process.execPath, ...nodeArguments, fromSources ? sources : bundle, command, ...flags]
+    const line = [process.execPath, ...nodeArguments, program, command, ...flags]
     const limited = fileBlocks === undefined ? line : ['sh', '-c', `ulimit -f ${fileBlocks}; exec "$@"`, 'sh', ...line]
     this.process = spawn(limited[0] as string, limited.slice(1), {
       // An empty directory, so that no file of settings is found.

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { request } from 'undici'
-import { shortLived } from '../prepared.ts'
+import { shortLived, sources } from '../prepared.ts'
 import { serveAcmeBy } from './acme.ts'
 import { Client } from './client.ts'
 import { type CollectedSpan, Collector } from './collector.ts'
@@ -340,7 +340,7 @@ test('without its packages, the server says how to install them and delivers', a
     } })`,
   )
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
-  const server = await Program.start(t, 'serve', place.store, env, { ...missing, fromSources: true })
+  const server = await Program.start(t, 'serve', place.store, env, { ...missing, program: sources })
   assert.match(
     server.logged,
     /traces are off: the packages of OpenTelemetry are not installed. Run `npm install @opentel/,

@@ -17,7 +17,7 @@ const directory = mkdtempSync(join(tmpdir(), 'sluice-config-'))
 after(() => rmSync(directory, { recursive: true }))
 
 function load(sources: Partial<Sources> = {}): Loaded {
-  return loadConfig({ flags: {}, env: {}, directory, ...sources })
+  return loadConfig({ flags: {}, env: {}, directory, version: '0.3.1', ...sources })
 }
 
 function problemsOf(sources: Partial<Sources>): readonly string[] {
@@ -82,6 +82,45 @@ describe('settings', () => {
       'inFlight (file wrong.json): must be a whole number from 1 to 100000; not 1.5',
       'bodyLimit (file wrong.json): must be a size such as 64KiB or 1MiB from 1KiB to 64MiB; not [1]',
     ])
+  })
+
+  test('a source that is written for a newer version may name settings that this one does not know', () => {
+    const later = file('later.json', { settingsVersion: '0.4.0', laneColour: 'red', inFlght: 3, inFlight: 7 })
+    const { config, warnings } = load({ file: later })
+    assert.equal(config.inFlight, 7)
+    const ignored = 'It is ignored: the settings are written for 0.4.0, and this is 0.3.1'
+    assert.deepEqual(warnings, [
+      `laneColour (file later.json): unknown setting. ${ignored}`,
+      `inFlght (file later.json): unknown setting; did you mean inFlight? ${ignored}`,
+    ])
+    const env = { SLUICE_SETTINGS_VERSION: '1.0.0', SLUICE_LANE_COLOUR: 'red' }
+    assert.equal(load({ env }).warnings.length, 1)
+    // Each source speaks for itself.
+    assert.deepEqual(problemsOf({ env, file: file('now.json', { laneColour: 'red' }) }), [
+      'laneColour (file now.json): unknown setting',
+    ])
+  })
+
+  test('a source that is written for this version or an earlier one is read strictly', () => {
+    for (const written of ['0.3.1', '0.3.0', '0.2.9', '0.3.1-rc.1']) {
+      const env = { SLUICE_SETTINGS_VERSION: written, SLUICE_LANE_COLOUR: 'red' }
+      assert.deepEqual(problemsOf({ env }), ['SLUICE_LANE_COLOUR (environment): unknown setting'], written)
+    }
+    for (const written of ['', 'latest', '0.4', '99']) {
+      const env = { SLUICE_SETTINGS_VERSION: written, SLUICE_LANE_COLOUR: 'red' }
+      assert.deepEqual(problemsOf({ env }), [
+        'SLUICE_SETTINGS_VERSION (environment): must be a version such as 0.3.1',
+        'SLUICE_LANE_COLOUR (environment): unknown setting',
+      ])
+    }
+    assert.deepEqual(problemsOf({ file: file('odd.json', { settingsVersion: 4 }) }), [
+      'settingsVersion (file odd.json): must be a version such as 0.3.1',
+    ])
+  })
+
+  test('a value that only a newer version knows is refused, because ignoring it would set the default', () => {
+    const env = { SLUICE_SETTINGS_VERSION: '0.4.0', SLUICE_LEASE: 'adaptive' }
+    assert.match(problemsOf({ env }).join(), /lease \(environment SLUICE_LEASE\): must be a duration/)
   })
 
   test('the file is named by flag, by variable, or is sluice.json if that exists', () => {

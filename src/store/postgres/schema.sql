@@ -358,7 +358,8 @@ CREATE UNIQUE INDEX message_default_pkey ON public.message_default USING btree (
 create table migration (
   version integer not null,
   name text not null,
-  applied_at bigint not null
+  applied_at bigint not null,
+  works_since integer
 );
 CREATE UNIQUE INDEX migration_pkey ON public.migration USING btree (version);
 

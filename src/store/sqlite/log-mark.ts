@@ -102,7 +102,7 @@ export function keepMarked(connection: Connection): void {
   connection.transaction(() => {
     db.exec(createTable)
     db.exec('delete from unclosed')
-    db.prepare('insert into unclosed values (?)').run(schemaCount(db))
+    db.prepare('insert into unclosed (schema_count) values (?)').run(schemaCount(db))
   })
 }
 

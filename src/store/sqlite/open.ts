@@ -4,7 +4,6 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { networkFileSystem, type StoreCondition } from '../../domain/doctor-facts.ts'
 import type { Identity } from '../../domain/ids.ts'
-import { knownMigrations, type Migration, missingFrom } from '../migrations.ts'
 import { type Administration, administration, type HandWritten } from '../sql/administration.ts'
 import { atOnce, finishNow } from '../sql/port.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
@@ -19,6 +18,7 @@ import { FileUse } from './file-use.ts'
 import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
 import { hasLostLog, keepMarked, MissingLogError, markClosed, markOpen } from './log-mark.ts'
+import { migrate } from './migrate.ts'
 import { followClock, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
 import { historyRemover, upkeep } from './retention.ts'
@@ -153,7 +153,8 @@ async function prepareFile(db: DatabaseSync, context: StoreContext): Promise<Con
 function setUp(db: DatabaseSync, context: StoreContext): Connection {
   setPragmas(db)
   const connection = new Connection(db, context)
-  migrate(connection)
+  const notice = migrate(connection)
+  if (notice !== undefined) context.log?.(notice)
   return connection
 }
 
@@ -300,37 +301,4 @@ async function condition(connection: Connection): Promise<StoreCondition> {
 
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
-}
-
-const createMigrationTable = `
-  create table if not exists migration (
-    version integer primary key,
-    name text not null,
-    applied_at integer not null
-  ) strict`
-
-/**
- * Brings the database to the newest version, one transaction per migration. Safe when several processes do it at once:
- * each looks again once it holds the write lock.
- */
-export function migrate(connection: Connection, migrations: readonly Migration[] = knownMigrations('sqlite')): void {
-  for (const migration of missingFrom(migrations, currentVersion(connection.db))) apply(connection, migration)
-}
-
-function apply(connection: Connection, migration: Migration): void {
-  connection.transaction(() => {
-    if (currentVersion(connection.db) >= migration.version) return
-    connection.db.exec(createMigrationTable)
-    connection.db.exec(migration.sql)
-    connection
-      .prepare('insert into migration (version, name, applied_at) values (?, ?, ?)')
-      .run(migration.version, migration.name, connection.now())
-  })
-}
-
-/** The newest migration applied, 0 for an empty database. */
-function currentVersion(db: DatabaseSync): number {
-  const table = db.prepare(`select 1 from sqlite_schema where type = 'table' and name = 'migration'`).get()
-  if (table === undefined) return 0
-  return Number(db.prepare('select max(version) as version from migration').get()?.version ?? 0)
 }

@@ -283,7 +283,7 @@ CREATE TABLE migration (
     version integer primary key,
     name text not null,
     applied_at integer not null
-  ) strict;
+  , works_since integer) strict;
 
 CREATE TABLE notice (
   key integer primary key autoincrement,

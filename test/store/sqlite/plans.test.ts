@@ -57,6 +57,9 @@ function statement(...words: string[]): string {
 const mayScan = [
   'select key from message limit 1',
   'from sqlite_schema',
+  // A row for each migration.
+  'as since from migration',
+  "from pragma_table_info('migration')",
   // The two rows that are first of their class.
   ') as fronts',
   ') as heads',
