@@ -282,4 +282,5 @@ const listenTroubles: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'this machine has no such address',
   EACCES: 'this user may not use this port',
   ENOTFOUND: 'unknown host',
+  ENOTSUP: 'this system does not let processes share a port. Set --processes 1',
 }

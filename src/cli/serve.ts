@@ -15,6 +15,7 @@ import {
 } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import { availableCores, type Terminal } from '../runtime/process.ts'
+import type { Ports } from '../runtime/processes.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
@@ -43,14 +44,18 @@ function processCountOf({ processes, store }: Config): number {
   )
 }
 
-async function serveAlone(world: World, { config, origins }: Loaded, { acceptLoss }: Options): Promise<number> {
+async function serveAlone(world: World, loaded: Loaded, { acceptLoss }: Options): Promise<number> {
   const { terminal } = world
   const { member } = world.processes
+  const { origins } = loaded
+  const config = withPorts(loaded.config, member?.ports)
   const stopRequested = Promise.race([terminal.stopRequested(), ...(member ? [member.stopRequested] : [])])
   const log = world.openLog(config)
-  // Before the store is made: a start that fails leaves nothing behind.
-  await assertFree(config.listen)
-  if (config.metricsListen !== null) await assertFree(config.metricsListen)
+  // Before the store is made: a start that fails leaves nothing behind. Of several processes the first looks for all.
+  if (member?.isFirst !== false) {
+    await assertFree(config.listen)
+    if (config.metricsListen !== null) await assertFree(config.metricsListen)
+  }
   const parts = await world.openParts(config, log, { origins, acceptLoss: acceptLoss === true })
   const { store } = parts
   const newKey = parts.adminKey === null ? await createFirstKey(world, store) : undefined
@@ -66,7 +71,7 @@ async function serveAlone(world: World, { config, origins }: Loaded, { acceptLos
     // Of several processes the first prints for all.
     if (member?.isFirst !== false) terminal.print(banner(world, config, address, hints))
     log.info({ listen: formatAddress(address) }, 'started')
-    member?.ready()
+    member?.ready({ listen: address.port, metrics: metrics?.address.port })
 
     const signal = await stopRequested
     log.info({ signal }, 'stopping')
@@ -77,6 +82,14 @@ async function serveAlone(world: World, { config, origins }: Loaded, { acceptLos
     await metrics?.close()
     await store.close()
   }
+}
+
+/** The settings with the ports that the first of several processes has. */
+function withPorts(config: Config, ports: Ports | undefined): Config {
+  if (ports === undefined) return config
+  const { listen, metricsListen } = config
+  const metrics = metricsListen && { ...metricsListen, port: ports.metrics ?? metricsListen.port }
+  return { ...config, listen: { ...listen, port: ports.listen }, metricsListen: metrics }
 }
 
 /** Offers metrics at an address of their own, if the settings name one. */

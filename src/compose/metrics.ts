@@ -76,7 +76,7 @@ export function composeMetrics({ config, store, meter, facts, log, delivering, m
       const { metricsServer } = await import('../http/metrics.ts')
       const server = metricsServer(page, (error) => log.error({ err: error }, 'a bug: metrics could not be written'))
       return {
-        address: await listenOn(server, address),
+        address: await listenOn(server, address, member !== undefined),
         close: () =>
           new Promise((resolve) => {
             server.close(() => resolve())

@@ -158,7 +158,8 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
       facts.start()
       await metrics.open()
       const { buildApp } = await import('../http/app.ts')
-      return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
+      const app = await buildApp(context(), handlers())
+      return apiOver(app, Math.min(closeApiMs, config.shutdownLimit), member !== undefined)
     },
     listenForMetrics: (address) => metrics.listen(address),
     async startDelivering(description, run) {
@@ -220,11 +221,11 @@ function assertDeadFile(config: Config): void {
   if (problem !== undefined) throw new ConfigError([`deadFile: cannot be written: ${problem}`])
 }
 
-function apiOver(app: FastifyInstance, closeLimitMs: number): Api {
+function apiOver(app: FastifyInstance, closeLimitMs: number, isShared: boolean): Api {
   return {
     app,
     async listen({ host, port }) {
-      await app.listen({ host, port })
+      await app.listen({ host, port, ...(isShared && { reusePort: true }) })
       return boundTo(app.server, { host, port })
     },
     async close() {

@@ -176,11 +176,14 @@ export function commandLine(): string[] {
   return process.argv.slice(isSea() && process.env[memberVariable] !== undefined ? 3 : 2)
 }
 
-/** Makes a server listen, and answers the address with its actual port. Rejects with the error of the system. */
-export async function listenOn(server: Server, address: Address): Promise<Address> {
+/**
+ * Makes a server listen, and answers the address with its actual port. Other processes may listen on a shared address, too.
+ * Rejects with the error of the system.
+ */
+export async function listenOn(server: Server, address: Address, isShared = false): Promise<Address> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen(address.port, address.host, resolve)
+    server.listen({ ...address, reusePort: isShared }, resolve)
   })
   return boundTo(server, address)
 }

@@ -15,14 +15,22 @@ export interface Gathered {
 export interface Member {
   /** Whether it is the first that started: it prints for all. */
   readonly isFirst: boolean
-  /** It answers requests. */
-  ready(): void
+  /** The ports that the first has for addresses with any free port, which the others share; undefined in the first. */
+  readonly ports: Ports | undefined
+  /** It answers requests at these ports. */
+  ready(ports: Ports): void
   /** Resolves when the process that started it asks it to stop. */
   readonly stopRequested: Promise<'SIGTERM'>
   /** Says how its figures are had, for its siblings. */
   onReport(report: () => Promise<Report>): void
   /** The figures of its siblings. */
   gather(): Promise<Gathered>
+}
+
+/** The ports that processes share. */
+export interface Ports {
+  readonly listen: number
+  readonly metrics: number | undefined
 }
 
 /** Several processes that share the addresses they listen on. */
@@ -38,7 +46,7 @@ export interface Processes {
 
 type AddReports = (ended: Report | undefined, last: Report) => Report
 
-/** Set for each of several processes: `first` or `next`. It is no setting, so its name does not begin like one. */
+/** Set for each of several processes: `first`, or the ports of the first. It is no setting, so its name is none of theirs. */
 export const memberVariable = 'MEMBER_OF_SLUICE'
 const firstRestartMs = 1000
 const lastRestartMs = 30_000
@@ -52,7 +60,7 @@ type ToMember =
   | { readonly kind: 'report'; readonly n: number }
   | { readonly kind: 'gathered'; readonly n: number; readonly gathered: Gathered }
 type ToSupervisor =
-  | { readonly kind: 'ready' }
+  | { readonly kind: 'ready'; readonly ports: Ports }
   | { readonly kind: 'reported'; readonly n: number; readonly report: Report }
   | { readonly kind: 'gather'; readonly n: number }
 
@@ -62,19 +70,23 @@ function loadCluster(): Cluster {
   return process.getBuiltinModule('node:cluster') as unknown as Cluster
 }
 
-/** The processes of this program. Node's cluster hands each new connection to one of them in turn. */
+/**
+ * The processes of this program. Each listens for itself, and the system gives each new connection to one of them. Connections
+ * of a process that dies are reset, so that clients try again; a process that handed them on would leave some open for ever.
+ */
 export function processesOf(env: Readonly<Record<string, string | undefined>>): Processes {
   let member: Member | undefined
   return {
     get member() {
-      if (env[memberVariable] !== undefined) member ??= memberOf(env[memberVariable] === 'first')
+      const given = env[memberVariable]
+      if (given !== undefined) member ??= memberOf(given === 'first' ? undefined : (JSON.parse(given) as Ports))
       return member
     },
     supervise: (count, log, stopRequested, add) => new Supervisor(count, log, add).run(stopRequested),
   }
 }
 
-function memberOf(isFirst: boolean): Member {
+function memberOf(ports: Ports | undefined): Member {
   const stopped = Promise.withResolvers<'SIGTERM'>()
   const open = new Map<number, (gathered: Gathered) => void>()
   let report: (() => Promise<Report>) | undefined
@@ -94,8 +106,9 @@ function memberOf(isFirst: boolean): Member {
     }
   })
   return {
-    isFirst,
-    ready: () => tell({ kind: 'ready' }),
+    isFirst: ports === undefined,
+    ports,
+    ready: (own) => tell({ kind: 'ready', ports: own }),
     stopRequested: stopped.promise,
     onReport: (made) => {
       report = made
@@ -118,6 +131,8 @@ class Supervisor {
   readonly #last = new Map<Worker, Report>()
   #ended: Report | undefined
   #stopping = false
+  /** The ports of the first, once it is ready. */
+  #ports: Ports | undefined
   #asked = 0
   readonly #questions = new Map<number, (from: Worker, report: Report) => void>()
   #restartMs = firstRestartMs
@@ -133,12 +148,12 @@ class Supervisor {
 
   async run(stopRequested: Promise<unknown>): Promise<number> {
     this.#cluster.setupPrimary({ silent: false })
-    const first = this.#fork('first')
+    const first = this.#fork()
     const stopped = stopRequested.then(() => this.#stop())
     const failed = await Promise.race([first, stopped.then(() => undefined)])
     // The reason that keeps the first from starting holds for all, and the first has printed it.
     if (failed !== undefined) return failed
-    const others = Array.from({ length: this.#stopping ? 0 : this.#count - 1 }, () => this.#fork('next'))
+    const others = Array.from({ length: this.#stopping ? 0 : this.#count - 1 }, () => this.#fork())
     await Promise.race([Promise.all(others), stopped])
     const pids = this.#workers().map(({ process: { pid } }) => pid)
     if (!this.#stopping) this.#log.info({ processes: pids.length, pids }, 'started processes that share the addresses')
@@ -150,7 +165,8 @@ class Supervisor {
   }
 
   /** Resolves when the process is ready, or with its exit code when it ends before. */
-  #fork(which: 'first' | 'next'): Promise<number | undefined> {
+  #fork(): Promise<number | undefined> {
+    const which = this.#ports === undefined ? 'first' : JSON.stringify(this.#ports)
     const worker = this.#cluster.fork({ [memberVariable]: which })
     const startedAt = systemClock.steady()
     return new Promise((resolve) => {
@@ -158,6 +174,7 @@ class Supervisor {
       worker.on('message', (message: ToSupervisor) => {
         if (message.kind === 'ready') {
           wasReady = true
+          this.#ports ??= message.ports
           resolve(undefined)
         } else this.#hear(worker, message)
       })
@@ -186,7 +203,7 @@ class Supervisor {
     this.#log.error({ pid, code, signal }, `a process ended; another starts in ${waitMs / 1000} s`)
     const cancel = systemClock.after(waitMs, () => {
       this.#restarts.delete(cancel)
-      void this.#fork('next')
+      void this.#fork()
     })
     this.#restarts.add(cancel)
   }

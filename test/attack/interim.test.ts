@@ -20,7 +20,8 @@ test(`${floods} receivers that flood 100 Continue hold nobody up, and an honest 
   const target = await Target.share(t, 'sqlite')
   const app = await target.newApplication()
   // Servers are shared: one that knows any event type refuses others.
-  for (const name of ['honest', 'flood']) await target.call('POST', '/event-type', { body: { name, description: name } })
+  for (const name of ['honest', 'flood'])
+    await target.call('POST', '/event-type', { body: { name, description: name } })
   await target.client.createEndpoint(app, { uid: 'honest', url: honest.url, eventTypes: ['honest'] })
   for (let i = 0; i < floods; i++) {
     await target.client.createEndpoint(app, { url: `${flooding.url}/${i}`, eventTypes: ['flood'] })
