@@ -176,11 +176,18 @@ export function commandLine(): string[] {
   return process.argv.slice(isSea() && process.env[memberVariable] !== undefined ? 3 : 2)
 }
 
+/**
+ * Connections that wait in the kernel until this process accepts them, one in each turn of the event loop, 45 µs each. When Node's
+ * default of 511 is full, the kernel drops the first packet of the next client, which asks again after a second. Linux keeps as many as
+ * net.core.somaxconn says, 4096 by default.
+ */
+export const backlog = 4096
+
 /** Makes a server listen, and answers the address with its actual port. Rejects with the error of the system. */
 export async function listenOn(server: Server, address: Address): Promise<Address> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen(address.port, address.host, resolve)
+    server.listen({ ...address, backlog }, resolve)
   })
   return boundTo(server, address)
 }
