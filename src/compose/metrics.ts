@@ -74,7 +74,9 @@ export function composeMetrics({ config, store, meter, facts, log, delivering, m
     async listen(address) {
       await open()
       const { metricsServer } = await import('../http/metrics.ts')
-      const server = metricsServer(page, (error) => log.error({ err: error }, 'a bug: metrics could not be written'))
+      const server = metricsServer(page, systemClock, (error) =>
+        log.error({ err: error }, 'a bug: metrics could not be written'),
+      )
       return {
         address: await listenOn(server, address, member !== undefined),
         close: () =>

@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises'
 import { existsSync, rmSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import { defaultRules } from '../domain/alert-rules.ts'
@@ -21,7 +22,7 @@ import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
-import { boundTo, version } from '../runtime/process.ts'
+import { backlog, boundTo, version } from '../runtime/process.ts'
 import type { Member } from '../runtime/processes.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
@@ -54,6 +55,8 @@ const alertedEndpoints = 50
 
 /** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
 const closeApiMs = 2000
+const fullSentence =
+  'all connections are taken (maxConnections): the address with most of them gives connections up; raise the setting, or refuse that address before Sluice'
 /** Publishes that load shedding refused count as recent for this long, and up to twice as long. */
 const shedWindowMs = 30_000
 
@@ -225,7 +228,9 @@ function apiOver(app: FastifyInstance, closeLimitMs: number, isShared: boolean):
   return {
     app,
     async listen({ host, port }) {
-      await app.listen({ host, port, ...(isShared && { reusePort: true }) })
+      // Fastify would listen at all addresses of this name, with servers of its own that have none of the limits.
+      const { address } = host === 'localhost' ? await lookup(host) : { address: host }
+      await app.listen({ host: address, port, backlog, ...(isShared && { reusePort: true }) })
       return boundTo(app.server, { host, port })
     },
     async close() {
@@ -313,6 +318,7 @@ function contextOf(
   scanner: Scanner,
 ): Omit<HttpContext, 'liveSources' | 'tryOnce' | 'fetchKeys'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
+  const sayFull = seldom(systemClock, (sentence) => log.warn({ maxConnections: config.maxConnections }, sentence))
   return {
     store,
     publisher,
@@ -334,5 +340,6 @@ function contextOf(
     settings: () => showSettings(config, origins),
     onBug: (error) => log.error({ err: error }, 'a request failed because of a bug in Sluice'),
     onHangUp: (request) => log.debug(request, 'a client hung up'),
+    onFull: () => sayFull(fullSentence),
   }
 }

@@ -13,6 +13,7 @@ import {
   setAnswerHeaders,
 } from './answers.ts'
 import { rememberAddresses } from './connection.ts'
+import { ConnectionLimit } from './connection-limit.ts'
 import { guard, limitRates } from './guard.ts'
 import type { MetricsPage } from './metrics.ts'
 import { type PageOptions, pageAnswers } from './pages.ts'
@@ -34,10 +35,14 @@ export interface HttpContext extends Context, PageOptions {
    * in the path of a source stands its secret.
    */
   readonly onHangUp: (request: { readonly method: string; readonly route: string | null }) => void
+  /** Logs that a connection came when all places were taken. */
+  readonly onFull?: () => void
 }
 
 /** How much of the server one client may take; the names are those of the settings, which refusals mention. */
 export interface HttpLimits extends Limits {
+  /** Connections of all clients. */
+  readonly maxConnections: number
   /** How long a client may leave an answer unread. */
   readonly writeTimeout: number
   /** Bytes of answers that one client, and all together, may leave unread. */
@@ -86,7 +91,8 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     clientErrorHandler: clientErrorAnswers(context.clock, () => pipelining),
     frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, context),
   })
-  const pipelining = new Pipelining(app.server, context.clock)
+  const limit = new ConnectionLimit(app.server, context.limits.maxConnections, context.clock, context.onFull)
+  const pipelining = new Pipelining(app.server, context.clock, limit)
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context))
   const pages = pageAnswers(context)
   app.setNotFoundHandler((request, reply) => pages.answer(request, reply))

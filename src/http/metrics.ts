@@ -1,7 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { apiRoot } from '../domain/api.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { Exposed } from '../metrics/exposition.ts'
 import { createServer } from '../wire/network.ts'
+import { ConnectionLimit } from './connection-limit.ts'
+import { Pipelining } from './pipelining.ts'
 
 /** Metrics as the server offers them. */
 export interface MetricsPage {
@@ -18,7 +21,11 @@ const pingPath = `${apiRoot}/health/ping`
 const limits = { connections: 100, headersMs: 10_000, keepAliveMs: 75_000 }
 
 /** A server that answers `/metrics` and whether the process lives, without a key. It does not listen yet. */
-export function metricsServer(metrics: Pick<MetricsPage, 'write'>, onBug: (error: unknown) => void): Server {
+export function metricsServer(
+  metrics: Pick<MetricsPage, 'write'>,
+  clock: Clock,
+  onBug: (error: unknown) => void,
+): Server {
   const options = {
     headersTimeout: limits.headersMs,
     requestTimeout: limits.headersMs,
@@ -26,7 +33,7 @@ export function metricsServer(metrics: Pick<MetricsPage, 'write'>, onBug: (error
     connectionsCheckingInterval: 1000,
   }
   const server = createServer(options, (request, response) => void answer(request, response))
-  server.maxConnections = limits.connections
+  new Pipelining(server, clock, new ConnectionLimit(server, limits.connections, clock))
 
   /** Never rejects. */
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { Backlog } from '../domain/turns.ts'
+import type { ConnectionLimit, Place } from './connection-limit.ts'
 
 /** Requests of one connection that are under way or whose answers are unread. Further ones stay unparsed. */
 const openAtMost = 16
@@ -35,9 +36,12 @@ export class Pipelining {
   readonly #connections = new WeakMap<object, Connection>()
   readonly #turn: Turn
 
-  constructor(server: Server, clock: Clock) {
+  constructor(server: Server, clock: Clock, limit: ConnectionLimit) {
     this.#turn = new Turn(clock)
-    server.on('connection', (socket) => this.#connections.set(socket, new Connection(socket, this.#turn)))
+    server.on('connection', (socket) => {
+      const place = limit.of(socket)
+      if (place !== undefined) this.#connections.set(socket, new Connection(socket, this.#turn, place))
+    })
     const begin = (request: IncomingMessage, response: ServerResponse) =>
       this.of(request.socket)?.begin(request, response)
     server.prependListener('request', begin)
@@ -94,6 +98,7 @@ class Turn {
 export class Connection {
   readonly #socket: Socket
   readonly #turn: Turn
+  readonly #place: Place
   readonly #parse: (bytes: Buffer) => void
   #open = 0
   #latest: IncomingMessage | undefined
@@ -112,9 +117,10 @@ export class Connection {
   #until: SteadyMs | undefined
   #onAnswered: (() => void) | undefined
 
-  constructor(socket: Socket, turn: Turn) {
+  constructor(socket: Socket, turn: Turn, place: Place) {
     this.#socket = socket
     this.#turn = turn
+    this.#place = place
     // Node's own listener feeds its parser. Taking its place also ends the direct way from the system to the parser.
     const [parse] = socket.listeners('data') as [(bytes: Buffer) => void]
     this.#parse = parse
@@ -133,7 +139,7 @@ export class Connection {
   begin(request: IncomingMessage, response: ServerResponse): void {
     // A request that waited for its `100 Continue` is announced twice.
     if (request === this.#latest) return
-    this.#open++
+    if (this.#open++ === 0) this.#place.setBusy()
     this.#latest = request
     this.#latestIsOpen = true
     const length = request.headers['content-length']
@@ -142,7 +148,7 @@ export class Connection {
   }
 
   #end(request: IncomingMessage): void {
-    this.#open--
+    if (--this.#open === 0) this.#place.setIdle()
     if (request === this.#latest) this.#latestIsOpen = false
     if (this.#isHeld && this.#open <= openToGoOn) this.#turn.several.add(this)
     this.#tellAnswered()

@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { networkOf } from '../wire/network.ts'
 
 const rememberedKeys = 10_000
 
@@ -59,15 +60,6 @@ export class FailureLimit {
   note(ip: string, now: SteadyMs): number {
     return this.#rate.take(networkOf(ip), now)
   }
-}
-
-/** The network that an address counts for: an IPv6 client has a whole /64 of addresses. */
-function networkOf(ip: string): string {
-  if (!ip.includes(':') || ip.startsWith('::ffff:')) return ip
-  const [head = '', tail] = ip.split('::')
-  const groups = head.split(':')
-  if (tail !== undefined) while (groups.length < 4) groups.push('0')
-  return groups.slice(0, 4).join(':')
 }
 
 /** Does the work of each caller one piece after the other. Pieces of different callers do not wait for each other. */

@@ -88,7 +88,7 @@ export interface Walked<Row, Item extends { readonly row: Row }, Position> exten
   keep(rows: Row[]): Promise<Item[] | { readonly items: Item[]; readonly looked: number }>
   /** Whether every row is shown, so that a page reads no more rows than it shows. */
   readonly keepsAll: boolean
-  /** Rows read at once, where a row may be large. */
+  /** Rows read at once, where a row may be large. Each reading has a turn of its own, among those of all callers. */
   readonly rowsAtOnce?: number
   /** The size of an item; `itemBytes` by default. */
   bytesOf?(item: Item): number
@@ -112,7 +112,7 @@ export async function walk<Row, Item extends { readonly row: Row }, Position>(
   let [bytes, scanned] = [0, 0]
   let [done, full, spent] = [false, false, false]
   while (!done && !full && !spent && scanned < scanLimit) {
-    if (scanned > 0) await Turns.by(clock).next()
+    if (scanned > 0 || list.rowsAtOnce !== undefined) await Turns.by(clock).next()
     const count = Math.min(list.keepsAll ? limit + 1 - shown.length : chunkRows, list.rowsAtOnce ?? chunkRows)
     const rows = await list.read(position, direction, count)
     const kept = await list.keep(rows)

@@ -287,6 +287,12 @@ export const settings = {
     'time that a client has to send a request',
     'api',
   ),
+  maxConnections: setting(
+    count(16, 1e6),
+    2000,
+    'connections of all clients; above, the address with most of them gives one up',
+    'api',
+  ),
   uploadPace: setting(size(0, mib), 4 * kib, 'minimum upload rate of a request body, per second; 0 = none', 'api'),
   maxUploadPerClient: setting(
     size(64 * kib, 1024 * mib),

@@ -42,20 +42,21 @@ export function queuedInOrder({ special = [] }: Publication): number[] {
   return special.flatMap(({ endpoint, orderKey }) => (orderKey === undefined ? [] : [endpoint]))
 }
 
-/**
- * The plan that is stored with a message. Coalescing matters only to a wide message, whose deliveries are not queued yet.
- * Null when no delivery needs a plan.
- */
-export function keptPlan(special: readonly Special[] = [], isWide: boolean): Plan | null {
-  if (isWide) return planOf(special)
-  const kept = special.flatMap(({ coalesce: _coalesce, ...rest }) => (Object.keys(rest).length > 1 ? [rest] : []))
-  return planOf(kept)
-}
+/** The fields of a planned delivery; undefined where it has none. */
+type PlannedFields = { readonly [Field in keyof Planned]-?: Planned[Field] | undefined }
 
-/** Null when every delivery is plain. */
-export function planOf(special: readonly Special[] = []): Plan | null {
-  if (special.length === 0) return null
-  return Object.fromEntries(special.map(({ endpoint, ...planned }) => [endpoint, planned]))
+/**
+ * The plan that is stored with a message, as JSON. Coalescing matters only to a wide message, whose deliveries are not queued
+ * yet. Null when no delivery needs a plan. Written as text: 25,000 entries took 20 ms as one object with that many keys.
+ */
+export function keptPlan(special: readonly Special[] = [], isWide: boolean): string | null {
+  const entries: string[] = []
+  for (const { endpoint, drop, coalesce, orderKey, variant, direct } of special) {
+    const kept: PlannedFields = { drop, coalesce: isWide ? coalesce : undefined, orderKey, variant, direct }
+    const text = JSON.stringify(kept)
+    if (text !== '{}') entries.push(`"${endpoint}":${text}`)
+  }
+  return entries.length === 0 ? null : `{${entries.join(',')}}`
 }
 
 /** A message for more endpoints than this is stored with a cursor, and its deliveries are queued afterwards. */

@@ -31,6 +31,15 @@ export function networkList(networks: readonly string[]): BlockList {
   return list
 }
 
+/** The network that an address counts for: an IPv6 client has a whole /64 of addresses. */
+export function networkOf(ip: string): string {
+  if (!ip.includes(':') || ip.startsWith('::ffff:')) return ip
+  const [head = '', tail] = ip.split('::')
+  const groups = head.split(':')
+  if (tail !== undefined) while (groups.length < 4) groups.push('0')
+  return groups.slice(0, 4).join(':')
+}
+
 /**
  * The modules of Node for HTTP and TLS. An `import` of them reads every export: it loads Node's own client of `fetch` and
  * decodes all root certificates, 60 ms of each start. Asked for as here, they load these only when they are used.

@@ -142,8 +142,8 @@ export class Target {
   }
 
   /** Opens a bare connection, for bytes that no HTTP client sends. It ends with the test. */
-  async connect(): Promise<Socket> {
-    const socket = connect(this.port, '127.0.0.1')
+  async connect(localAddress = '127.0.0.1'): Promise<Socket> {
+    const socket = connect({ port: this.port, host: '127.0.0.1', localAddress })
     socket.on('error', () => {}) // The server may hang up on an attacker.
     atEnd(this.#t, () => socket.destroy())
     await once(socket, 'connect')

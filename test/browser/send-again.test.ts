@@ -54,8 +54,11 @@ async function tasksOf({ ask }: World): Promise<unknown[]> {
 /** Waits until nothing is left to send, and answers how often each body arrived behind the first arrivals. */
 async function arrivals({ ask, received }: World, behind: number): Promise<number[]> {
   await eventually('all arrived', () => bodies.every((body) => received.slice(behind).includes(body)))
-  const { waiting } = await ask('GET', '/app/acme/endpoint/broken/lane')
-  assert.equal(waiting.total, 0)
+  // A delivery that has arrived waits until its result is recorded.
+  await eventually(
+    'nothing waits',
+    async () => (await ask('GET', '/app/acme/endpoint/broken/lane')).waiting.total === 0,
+  )
   return bodies.map((body) => received.slice(behind).filter((each) => each === body).length)
 }
 
@@ -78,6 +81,7 @@ describe('a press that is repeated after a failure', { skip }, () => {
       await arrivals(world, before),
       bodies.map(() => 1),
     )
+    assert.equal((await world.ask('GET', '/app/acme/dead/count')).count, 0, 'the server has none left')
     await page.press('Close', 'dialog footer')
     await page.sees('No dead letters')
   })

@@ -97,6 +97,9 @@ export function readSpan(
   return { since: Math.max(0, since), until }
 }
 
+/** A task may name a thousand letters: 250 of them take 12 ms to read on SQLite, and ten callers together took a turn of 122 ms. */
+const tasksAtOnce = 50
+
 export function pageOfTasks(
   { store, clock }: Parts,
   query: PageQuery,
@@ -107,6 +110,7 @@ export function pageOfTasks(
     read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
     keep: async (rows) => rows.filter(isWanted).map((row) => ({ row })),
     keepsAll,
+    rowsAtOnce: tasksAtOnce,
     ...byId('qtask'),
   })
 }

@@ -185,7 +185,7 @@ function plansOf(publications: readonly Publication[], wide: readonly boolean[])
   return [
     integers(publications.map(({ expiresInMs }) => (expiresInMs == null ? null : Math.floor(expiresInMs)))),
     texts(publications.map(({ orderingKey }) => orderingKey ?? null)),
-    texts(publications.map(({ special }, i) => toJson(keptPlan(special, wide[i] === true)))),
+    texts(publications.map(({ special }, i) => keptPlan(special, wide[i] === true))),
     texts(publications.map(plainOnes)),
   ]
 }

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Identity } from '../../domain/ids.ts'
-import { delayOf, isPlain, keptPlan, planOf, queuedInOrder, wideOnes } from '../plan.ts'
+import { delayOf, isPlain, keptPlan, queuedInOrder, wideOnes } from '../plan.ts'
 import {
   allAccepted,
   type Intake,
@@ -16,7 +16,7 @@ import {
 import { toJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
 import { repeats, takenOnce } from './idempotency.ts'
-import { fanOut, plannedQueue, variantKeeper } from './planned.ts'
+import { fanOut, nothingPlanned, plannedQueue, variantKeeper } from './planned.ts'
 import { type Queued, queueing } from './queueing.ts'
 
 const selectVersion = 'select version from application where key = ? and deleted_at is null'
@@ -73,8 +73,7 @@ export function intake(connection: Connection): SqliteIntake {
     const deliverAt = delayMs > 0 ? since : null
     const { expiresInMs = null, orderingKey = null, trace = null, special, variants } = publication
     const expiresAt = expiresInMs === null ? null : now + Math.floor(expiresInMs)
-    const plan = planOf(special)
-    const kept = special === undefined ? null : toJson(wide ? plan : keptPlan(special, wide))
+    const kept = keptPlan(special, wide)
     const identity = connection.insertNew('msg', now, ({ key, id }) => {
       const head = [key, id, app, eventType, eventId, channels, contentType] as const
       const times = [deliverAt, expiresAt] as const
@@ -96,8 +95,9 @@ export function intake(connection: Connection): SqliteIntake {
       else queued.mixed = true
     } else {
       queued.mixed = true
-      const planned = { key: identity.key, app, since, expiresAt, plan, late: false }
-      const merged = enqueuePlanned(queued, wide ? queuedInOrder(publication) : endpoints, planned)
+      const those = wide ? queuedInOrder(publication) : endpoints
+      const planned = those.length === 0 ? nothingPlanned : new Map(special?.map((each) => [each.endpoint, each]))
+      const merged = enqueuePlanned(queued, those, { key: identity.key, app, since, expiresAt, planned, late: false })
       if (merged.length > 0) return { state: 'accepted', ...identity, merged }
     }
     return { state: 'accepted', ...identity }

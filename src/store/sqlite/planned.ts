@@ -2,12 +2,14 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
 import { untried } from '../delivering.ts'
 import { closingMs } from '../maintenance.ts'
-import { type Plan, plainly } from '../plan.ts'
+import { type Plan, type Planned, plainly } from '../plan.ts'
 import { type Expansion, nothingExpanded, type Special, type Variant } from '../publishing.ts'
 import { fromJson } from '../sql/statement.ts'
 import type { Connection } from './connection.ts'
 import { type FreshRow, type Queued, type Queueing, wakeAt } from './queueing.ts'
 import { deadLetterWriter } from './settling.ts'
+
+export const nothingPlanned: ReadonlyMap<number, Planned> = new Map()
 
 /** A message whose deliveries are not all plain. */
 interface PlannedMessage {
@@ -15,7 +17,8 @@ interface PlannedMessage {
   readonly app: number
   readonly since: EpochMs
   readonly expiresAt: EpochMs | null
-  readonly plan: Plan | null
+  /** Of the deliveries that are not plain. A Plan's keys are text, and 25,000 conversions took 20 ms. */
+  readonly planned: ReadonlyMap<number, Planned>
   /** Whether it is queued some time after it was accepted. */
   readonly late: boolean
 }
@@ -48,7 +51,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
     return dueAt
   }
 
-  return (queued, endpoints, { key, app, since, expiresAt, plan, late }) => {
+  return (queued, endpoints, { key, app, since, expiresAt, planned: special, late }) => {
     const { now, due, freshAt } = queued
     const merged: number[] = []
     const delayed = since > now
@@ -56,7 +59,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
     const rowClass = delayed ? timed : fresh
     const rowDueAt = delayed ? since : freshAt
     for (const endpoint of endpoints) {
-      const planned = plan?.[endpoint] ?? plainly
+      const planned = special.get(endpoint) ?? plainly
       if (planned.drop !== undefined) {
         drop({ ...untried, endpoint, message: key, app, reason: planned.drop, attempts: 0, diedAt: now, since })
         continue
@@ -73,9 +76,16 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
         wakeAt(due, endpoint, joined.dueAt)
         continue
       }
-      const dueAt = orderKey === null || delayed ? rowDueAt : behindOthers(queued, endpoint, key, rowDueAt)
-      add.run(endpoint, rowClass, dueAt, key, since, orderKey, expiresAt, variant)
-      wakeAt(due, endpoint, since)
+      if (orderKey === null || delayed) {
+        add.run(endpoint, rowClass, rowDueAt, key, since, orderKey, expiresAt, variant)
+        wakeAt(due, endpoint, since)
+        continue
+      }
+      const dueAt = behindOthers(queued, endpoint, key, rowDueAt)
+      const row = { dueAt, message: key, since, orderKey, expiresAt, variant }
+      const lane = queued.ordered.get(endpoint)
+      if (lane === undefined) queued.ordered.set(endpoint, [row])
+      else lane.push(row)
     }
     return merged
   }
@@ -147,7 +157,7 @@ interface Cursor {
 }
 
 /** The part of a wide message that its deliveries need. */
-interface Wide extends Pick<PlannedMessage, 'key' | 'app' | 'expiresAt' | 'plan'> {
+interface Wide extends Pick<PlannedMessage, 'key' | 'app' | 'expiresAt' | 'planned'> {
   readonly endpoints: readonly number[]
 }
 
@@ -163,7 +173,7 @@ export function fanOut(
   { inTransaction, enqueue }: Queueing,
   enqueuePlanned: EnqueuePlanned,
 ): (limit: number) => Expansion {
-  type Stored = Omit<Wide, 'endpoints' | 'plan'> & { readonly endpoints: string; readonly plan: string | null }
+  type Stored = Omit<Wide, 'endpoints' | 'planned'> & { readonly endpoints: string; readonly plan: string | null }
   const listed = connection.prepare<Stored>(`
     select key, app, endpoints, expires_at as expiresAt, plan from message where key = ? and expunged_at is null`)
   const cursor = connection.prepare<Cursor>('select message, since, next from fan_out order by message limit 1')
@@ -177,22 +187,24 @@ export function fanOut(
   function wideOf(key: number): Wide {
     if (parsed?.key === key) return parsed
     const row = listed.get(key)
+    const plan: Plan | null = row === undefined ? null : fromJson(row.plan)
+    const planned = new Map(Object.entries(plan ?? {}).map(([endpoint, each]) => [Number(endpoint), each]))
     parsed = row
-      ? { ...row, endpoints: JSON.parse(row.endpoints), plan: fromJson(row.plan) }
-      : { key, app: 0, endpoints: [], expiresAt: null, plan: null }
+      ? { ...row, endpoints: JSON.parse(row.endpoints), planned }
+      : { key, app: 0, endpoints: [], expiresAt: null, planned }
     return parsed
   }
 
   /** Queues up to `limit` more deliveries of one message; answers how many it was asked for. */
   function expandOne(queued: Queued, { message: key, since, next }: Cursor, limit: number, merged: Merged[]): number {
-    const { app, endpoints, expiresAt, plan } = wideOf(key)
+    const { app, endpoints, expiresAt, planned } = wideOf(key)
     const end = Math.min(next + limit, endpoints.length)
     const chunk = endpoints
       .slice(next, end)
-      .filter((endpoint) => plan?.[endpoint]?.orderKey === undefined && live.get(endpoint) !== undefined)
-    if (plan === null && expiresAt === null) enqueue(queued, chunk, key, since)
+      .filter((endpoint) => planned.get(endpoint)?.orderKey === undefined && live.get(endpoint) !== undefined)
+    if (planned.size === 0 && expiresAt === null) enqueue(queued, chunk, key, since)
     else {
-      const replaced = enqueuePlanned(queued, chunk, { key, app, since, expiresAt, plan, late: true })
+      const replaced = enqueuePlanned(queued, chunk, { key, app, since, expiresAt, planned, late: true })
       if (replaced.length > 0) merged.push({ app, endpoints: replaced })
     }
     if (end < endpoints.length) move.run(end, key)

@@ -100,13 +100,17 @@ export function usePages<T>(key: string, read: (iterator: string | undefined) =>
   const [state, setState] = useState<State>(empty)
   const latest = useRef({ key, read, state })
   latest.current = { key, read, state }
+  // Each reading from the first page replaces those before it, whose answers may come later and be older.
+  const reading = useRef(0)
 
   const load = useCallback(async (iterator: string | undefined) => {
     const asked = latest.current.key
+    const mine = iterator === undefined ? ++reading.current : reading.current
+    const isOld = () => reading.current !== mine || latest.current.key !== asked
     setState((before) => ({ ...(before.key === asked ? before : { ...empty, key: asked }), busy: true }))
     try {
       const page = await latest.current.read(iterator)
-      if (latest.current.key !== asked) return
+      if (isOld()) return
       setState((before) => ({
         key: asked,
         rows: iterator === undefined ? page.data : [...before.rows, ...page.data],
@@ -115,8 +119,7 @@ export function usePages<T>(key: string, read: (iterator: string | undefined) =>
         busy: false,
       }))
     } catch (error) {
-      if (latest.current.key === asked)
-        setState((before) => ({ ...before, key: asked, busy: false, error: toApiError(error) }))
+      if (!isOld()) setState((before) => ({ ...before, key: asked, busy: false, error: toApiError(error) }))
     }
   }, [])
 
