@@ -10,6 +10,7 @@ import {
   closed,
   createdAt,
   described,
+  displayName,
   id,
   idOf,
   iso,
@@ -19,7 +20,6 @@ import {
   metadataIn,
   nullable,
   optional,
-  shortText,
   text,
   uid,
   uidOut,
@@ -84,7 +84,7 @@ const about = {
 
 const IngestSourceIn = Type.Object(
   {
-    name: described(shortText(256), 'Display name.'),
+    name: described(displayName(256), 'Display name.'),
     uid: Type.Optional(uid('src')),
     type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
     config: maybe(
