@@ -48,11 +48,11 @@ const deliveryHeader = 'x-delivery'
 
 /** The shares of behaviours by the first part of the path. */
 const receivers: Readonly<Record<string, Shares>> = {
-  healthy: { success: 1, error: 0, limit: 0, hang: 0, drip: 0, reset: 0 },
-  flaky: { success: 0.85, error: 0.12, limit: 0, hang: 0, drip: 0, reset: 0.03 },
-  limited: { success: 0.7, error: 0, limit: 0.3, hang: 0, drip: 0, reset: 0 },
-  slow: { success: 0.8, error: 0, limit: 0, hang: 0.1, drip: 0.1, reset: 0 },
-  broken: { success: 0, error: 1, limit: 0, hang: 0, drip: 0, reset: 0 },
+  healthy: { success: 1, error: 0, limit: 0, slow: 0, hang: 0, drip: 0, reset: 0 },
+  flaky: { success: 0.85, error: 0.12, limit: 0, slow: 0, hang: 0, drip: 0, reset: 0.03 },
+  limited: { success: 0.7, error: 0, limit: 0.3, slow: 0, hang: 0, drip: 0, reset: 0 },
+  slow: { success: 0.8, error: 0, limit: 0, slow: 0, hang: 0.1, drip: 0.1, reset: 0 },
+  broken: { success: 0, error: 1, limit: 0, slow: 0, hang: 0, drip: 0, reset: 0 },
 }
 
 const twoQuickRetries = { waits: { kind: 'list', ms: [1000, 2000] } }
@@ -74,7 +74,7 @@ export function endpointsOf(): string[] {
 export async function openChaosLoad({ seed, settings = {}, postgres }: Options): Promise<ChaosLoad> {
   const random = seededRandom(seed)
   const place = mkdtempSync(join(tmpdir(), 'sluice-load-'))
-  const by: Record<Behaviour, number> = { success: 0, error: 0, limit: 0, hang: 0, drip: 0, reset: 0 }
+  const by: Record<Behaviour, number> = { success: 0, error: 0, limit: 0, slow: 0, hang: 0, drip: 0, reset: 0 }
   const received = { attempts: 0, by }
   const seen = new Map<string, Behaviour>()
   const { server, address } = await openReceiver({ host: '127.0.0.1', port: 0 }, (arrived) => {
@@ -88,7 +88,7 @@ export async function openChaosLoad({ seed, settings = {}, postgres }: Options):
       received.attempts++
       by[behaviour]++
     }
-    behave(behaviour, arrived, { status: 503, retryAfterSeconds: 2, clock: systemClock })
+    behave(behaviour, arrived, { status: 503, retryAfterSeconds: 2, slowMs: 0, clock: systemClock })
   })
   const base = `http://127.0.0.1:${address.port}`
   const child = spawn(

@@ -21,6 +21,8 @@ export const errorStatus = {
   body_too_large: 413,
   /** Another part of the program read the body before it could be verified. */
   body_consumed: 500,
+  /** The receiver has no secret: the environment that it comes from does not have it. */
+  no_secret: 500,
   /** The secret cannot be used for the signature profile. */
   invalid_secret: 500,
   /** The runtime has no ed25519 in its WebCrypto. */

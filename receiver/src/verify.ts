@@ -22,9 +22,16 @@ export interface Received {
   readonly body: Uint8Array | ArrayBuffer | string
 }
 
+/** A secret, or several of which one must fit; undefined and an empty text are none. */
+export type Secrets = string | readonly (string | undefined)[] | undefined
+
 export interface VerifierOptions {
-  /** The secret of the endpoint, or several of which one must fit, such as the old one and the new one during a rotation. */
-  readonly secret: string | readonly string[]
+  /**
+   * The secret of the endpoint, or several of which one must fit, such as the old one and the new one during a rotation. A
+   * function is called at the first request, and again while it gives none. Without a secret, as during a build, the
+   * receiver opens, and answers each request with 500 `no_secret`.
+   */
+  readonly secret: Secrets | (() => Secrets | Promise<Secrets>)
   /** The endpoint's `signature`; `standard` by default. */
   readonly profile?: SignatureProfile | undefined
   /** The application's `signatureHeaders`. Both families are read by default. */
@@ -57,20 +64,23 @@ interface Claim {
 }
 
 /**
- * A verifier for a signature profile and the header names of an application. It checks the secrets now, imports each key
- * when it is first needed, and keeps it. Throws SecretError when a text is no secret for the profile.
+ * A verifier for a signature profile and the header names of an application. It checks the secrets now, or those of a
+ * function at the first request; it imports each key when it is first needed, and keeps it. Throws SecretError when a text
+ * is no secret for the profile.
  */
 export function openVerifier(options: VerifierOptions): Verifier {
   const { secret, profile = 'standard', headers: names = 'both' } = options
   const { toleranceSeconds = defaultToleranceSeconds, now = Date.now } = options
   if (!(toleranceSeconds >= 0)) throw new RangeError('toleranceSeconds must be a number of at least 0.')
-  const keys = [secret].flat().map((each) => keyOf(each, profile))
-  if (keys.length === 0) throw new RangeError('secret must name at least one secret.')
+  if (Array.isArray(secret) && secret.length === 0) throw new RangeError('secret must name at least one secret.')
+  let keys = typeof secret === 'function' ? [] : keysOf(secret, profile)
   const sets = readNames(profile, names)
   const claimOf = profile === 'standard' ? standardClaim : otherClaim
 
   return {
     async verify({ headers, body }) {
+      if (keys.length === 0 && typeof secret === 'function') keys = keysOf(await secret(), profile)
+      if (keys.length === 0) throw noSecret()
       const { head, entries, timestamp, id } = claimOf(profile, sets, headers)
       const signedAt = timestamp === undefined ? undefined : checkedTime(timestamp, now(), toleranceSeconds)
       const signed = joined(head, body)
@@ -78,6 +88,16 @@ export function openVerifier(options: VerifierOptions): Verifier {
       throw refusal('wrong_signature', 'the signature is wrong')
     },
   }
+}
+
+function keysOf(secrets: Secrets, profile: SignatureProfile): Key[] {
+  return [secrets].flat().flatMap((each) => (each === undefined || each === '' ? [] : [keyOf(each, profile)]))
+}
+
+function noSecret(): ReceiverError {
+  const remedy =
+    'Set `secret` to the secret of the endpoint; if it is read from the environment, set that variable where this program runs.'
+  return new ReceiverError('no_secret', 'The receiver has no secret to verify with.', remedy)
 }
 
 /** The id of a request, whether or not it is genuine; undefined when it has none. */

@@ -1,13 +1,13 @@
 import type { Command as Commander } from 'commander'
 import type { Clock, Random } from '../domain/clock.ts'
-import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { count, duration, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Options, option, type World } from './command.ts'
 import { type Arrived, openReceiver } from './listen.ts'
 import { counted } from './table.ts'
 import { exitCode, toJson } from './terminal.ts'
 
 /** The behaviours of the misbehaving receiver. */
-export const behaviours = ['success', 'error', 'limit', 'hang', 'drip', 'reset'] as const
+export const behaviours = ['success', 'error', 'limit', 'slow', 'hang', 'drip', 'reset'] as const
 export type Behaviour = (typeof behaviours)[number]
 export type Shares = Readonly<Record<Behaviour, number>>
 
@@ -15,13 +15,15 @@ const meanings: Readonly<Record<Behaviour, string>> = {
   success: 'answered with 200',
   error: 'answered with --error-status',
   limit: 'answered with 429 and --retry-after',
+  slow: 'answered with 200 after --slow-for',
   hang: 'never answered',
   drip: 'answered with 200, one byte every 250 ms',
   reset: 'whose connection is reset',
 }
 /** Default shares: mostly success, and some of each behaviour. */
-const usualShares: Shares = { success: 0.6, error: 0.2, limit: 0.08, hang: 0.04, drip: 0.04, reset: 0.04 }
+const usualShares: Shares = { success: 0.6, error: 0.2, limit: 0.08, slow: 0, hang: 0.04, drip: 0.04, reset: 0.04 }
 const dripMs = 250
+const hour = 3_600_000
 
 const share: Kind<number> = {
   placeholder: 'SHARE',
@@ -49,6 +51,7 @@ export function addChaos(program: Commander, world: World, finish: (code: number
     .option('--seed <TEXT>', 'repeat a sequence (default: a random seed, which is printed)')
     .addOption(option('--error-status <STATUS>', 'HTTP status of errors', count(300, 599)).default(500))
     .addOption(option('--retry-after <SECONDS>', 'Retry-After of a 429', count(0, 86_400)).default(5))
+    .addOption(option('--slow-for <DURATION>', 'time before a slow 200', duration(0, hour)).default(6000, '6s'))
     .option('--quiet', 'print no line per request')
     .option('--json', 'print JSON lines')
     .addHelpText(
@@ -63,12 +66,13 @@ async function run({ terminal, clock, randomText }: World, options: Options): Pr
   const shares = sharesOf(options)
   const seed = (options.seed as string | undefined) ?? randomText(6)
   const random = seededRandom(seed)
-  const done: Record<Behaviour, number> = { success: 0, error: 0, limit: 0, hang: 0, drip: 0, reset: 0 }
+  const done: Record<Behaviour, number> = { success: 0, error: 0, limit: 0, slow: 0, hang: 0, drip: 0, reset: 0 }
   const receive = (arrived: Arrived) => {
     const choice = choose(arrived.request.url ?? '/', shares, random)
     const status = choice.status ?? (options.errorStatus as number)
     done[choice.behaviour]++
-    behave(choice.behaviour, arrived, { status, retryAfterSeconds: options.retryAfter as number, clock })
+    const [retryAfterSeconds, slowMs] = [options.retryAfter as number, options.slowFor as number]
+    behave(choice.behaviour, arrived, { status, retryAfterSeconds, slowMs, clock })
     if (options.quiet === true) return
     const { 'webhook-id': id = '' } = arrived.request.headers
     const at = new Date(clock.now()).toISOString()
@@ -117,17 +121,27 @@ export function choose(
   return { behaviour: 'success' }
 }
 
+interface Manner {
+  readonly status: number
+  readonly retryAfterSeconds: number
+  readonly slowMs: number
+  readonly clock: Clock
+}
+
 /** Does to a request what its behaviour says. */
 export function behave(
   behaviour: Behaviour,
   { request, response }: Arrived,
-  { status, retryAfterSeconds, clock }: { status: number; retryAfterSeconds: number; clock: Clock },
+  { status, retryAfterSeconds, slowMs, clock }: Manner,
 ): void {
   if (behaviour === 'success') response.end('ok\n')
   else if (behaviour === 'error') response.writeHead(status).end(`chaos: ${status}\n`)
   else if (behaviour === 'limit') response.writeHead(429, { 'retry-after': String(retryAfterSeconds) }).end()
   else if (behaviour === 'reset') request.socket.resetAndDestroy()
-  else if (behaviour === 'drip') drip(request.socket, clock)
+  else if (behaviour === 'slow') {
+    const cancel = clock.after(slowMs, () => response.end('ok\n'))
+    response.on('close', cancel)
+  } else if (behaviour === 'drip') drip(request.socket, clock)
 }
 
 /** Sends the whole response byte by byte: the status is complete after four seconds, the end comes after nineteen. */

@@ -9,6 +9,7 @@ import {
   instantOption,
   type Listing,
   limitOption,
+  pairsOf,
   printList,
   type RemoteCommands,
   repeated,
@@ -217,10 +218,17 @@ export function addSend(commands: RemoteCommands): void {
         const payload = await readPayload(session, given)
         const { raw, contentType = 'application/octet-stream' } = session.options as Record<string, string | undefined>
         const envelope = envelopeOf(session, eventType)
+        const headers = pairsOf((session.options as Query).header)
+        if (raw && headers !== undefined) {
+          throw new CommandError('A raw payload goes without --header: its fields are in the URL.', exitCode.misused)
+        }
         const path = pathOf('app', app, 'msg')
         const message = raw
           ? await session.client.post(`${path}/raw`, { query: asQuery(envelope), body: payload, contentType })
-          : await session.client.post(path, { query: { with_content: false }, body: withPayload(envelope, payload) })
+          : await session.client.post(path, {
+              query: { with_content: false },
+              body: withPayload({ ...envelope, headers }, payload),
+            })
         session.show(message, (item) => describe(session, app, item))
       },
     )
@@ -230,13 +238,15 @@ export function addSend(commands: RemoteCommands): void {
     .option('--deliver-at <INSTANT>', 'deliver not before, such as 2026-11-15T10:00:00Z, or 2h for in two hours')
     .option('--expires-at <INSTANT>', 'discard if undelivered by then, such as 2026-11-15T10:00:00Z, or 2h')
     .option('--ordering-key <KEY>', 'endpoints with ordering by key deliver messages with the same key in order')
+    .option('--dedupe-key <KEY>', 'publish nothing if the application got this key within its dedupe window')
+    .addOption(repeated('--header <NAME=VALUE>', 'header of its deliveries; may be repeated'))
     .option('--endpoint <ENDPOINT>', 'deliver to this endpoint alone, by id or uid, even if its filters do not match')
     .option('--raw', 'send the payload unchanged; it need not be JSON')
     .option('--content-type <TYPE>', 'content type of a raw payload (default: application/octet-stream)')
 }
 
 function envelopeOf(session: Session, eventType: string) {
-  const { eventId, channel, tag, orderingKey, endpoint } = session.options as Query
+  const { eventId, channel, tag, orderingKey, dedupeKey, endpoint } = session.options as Query
   return {
     eventType,
     eventId,
@@ -245,6 +255,7 @@ function envelopeOf(session: Session, eventType: string) {
     deliverAt: instantOption(session, 'deliverAt', 'ahead'),
     expiresAt: instantOption(session, 'expiresAt', 'ahead'),
     orderingKey,
+    dedupeKey,
     endpoint,
   }
 }

@@ -74,7 +74,7 @@ export const endpointFields = {
   },
   description: {
     column: 'description',
-    kind: text(undefined, 4096),
+    kind: text(undefined, 8192),
     fallback: '',
     noNull: true,
     flag: '--description <TEXT>',

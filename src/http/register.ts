@@ -20,6 +20,7 @@ import {
 import { finderOf } from '../operations/lookup.ts'
 import type { Parts } from '../operations/parts.ts'
 import { keepsAnswer, Reply, type Route, urlOf } from '../operations/route.ts'
+import { IgnoredFields, treatmentOf, unknownFieldsHeader } from '../operations/unknown-names.ts'
 import { checkEncoding } from '../operations/validate.ts'
 import type { Once } from '../store/publishing.ts'
 import { announcedBytes } from './connection.ts'
@@ -54,7 +55,8 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
     ...(route.admit && { onRequest: (request: FastifyRequest) => route.admit?.(request, parts) }),
     preValidation: [
       (request, reply, done) => {
-        request.call = checkCall(route, request)
+        const treatment = treatmentOf(request.headers[unknownFieldsHeader], parts.limits.unknownFields)
+        request.call = checkCall(route, request, new IgnoredFields(treatment))
         nameIgnored(reply, request.call)
         done()
       },
@@ -90,7 +92,8 @@ function write(reply: FastifyReply, { answers }: Route, handled: unknown): unkno
   reply.code(status).headers(headers)
   if (schema === null) return undefined
   if (Buffer.isBuffer(value) || value instanceof Readable) {
-    reply.type(schema === undefined || !('lines' in schema) ? jsonType : 'events' in schema ? events : jsonLines)
+    const type = schema === undefined || !('lines' in schema) ? jsonType : 'events' in schema ? events : jsonLines
+    if (!reply.hasHeader('content-type')) reply.type(type)
   }
   return value
 }

@@ -105,7 +105,11 @@ export function endpoints(call: CallRoute): Endpoints {
     closeCircuit: call('POST', '/app/:app/endpoint/:endpoint/circuit/close'),
     resetCircuit: call('POST', '/app/:app/endpoint/:endpoint/circuit/reset'),
     secret: async (app, endpoint) => (await secret(app, endpoint)).key,
-    rotateSecret: async (app, endpoint, rotation = {}) => (await rotateSecret(app, endpoint, rotation)).key,
+    rotateSecret: async (app, endpoint, rotation = {}) => {
+      // Only older SDKs of Svix get no secret.
+      const made = await rotateSecret(app, endpoint, rotation)
+      return (made ?? (await secret(app, endpoint))).key
+    },
   }
 }
 

@@ -160,17 +160,16 @@ function checkerOf(route: Route): Checker {
   }
 }
 
-const keyLimit = 255
-
 /** The header of an answer that was given before: nothing was carried out for this request. */
 export const replayed = { 'idempotent-replayed': 'true' } as const
 
+/** Whether a request has an Idempotency-Key. An empty one is none: clients send it where they have no key. */
 export function hasKey({ headers }: Incoming): boolean {
-  return headers['idempotency-key'] !== undefined
+  return (headers['idempotency-key'] ?? '') !== ''
 }
 
 /**
- * The once-only key of a request with an Idempotency-Key: its own for each caller, route and thing that the path names.
+ * The once-only key of a request with an Idempotency-Key, which may be as long as a header: its own for each caller, route and thing that the path names.
  * `names` are the things by the one name that each has, because a path has several spellings. `content` is all that makes
  * the request what it is; the same key with another content is refused.
  */
@@ -179,18 +178,9 @@ export function onceOf(
   names: Readonly<Record<string, string | number>>,
   content: Uint8Array | string,
 ): Once {
-  const key = request.headers['idempotency-key']
-  if (typeof key !== 'string' || key.length === 0 || key.length > keyLimit) {
-    const field = {
-      at: ['header', 'idempotency-key'],
-      message: `must have 1 to ${keyLimit} characters`,
-      type: 'length',
-    }
-    throw new AppError('validation', 'The Idempotency-Key is not valid.', [field])
-  }
   const parts = ['request', request.caller?.id ?? '', request.routeOptions.url ?? '']
   for (const name of Object.keys(names)) parts.push(name, String(names[name]))
-  parts.push(key)
+  parts.push(String(request.headers['idempotency-key']))
   return { hash: digest(...parts), fingerprint: digest(content), ttlMs: keyLifeMs }
 }
 

@@ -14,6 +14,9 @@ export const innerPointerPattern = '^(/([^~/]|~[01])*)+$'
 const uidPattern = (prefix: string): string => `^(?!${prefix}_|\\.{1,2}$)[a-zA-Z0-9\\-_.]+$`
 export const eventIdPattern = '^(?!msg_)[a-zA-Z0-9\\-_]+$'
 
+/** A display name stands on one line of a table, a log or a terminal. */
+const displayPattern = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$'
+
 /** Sentences for patterns that are hard to read. */
 export const patternMeanings: ReadonlyMap<string, string> = new Map([
   [namePattern, 'may contain only letters, digits, -, _ and ., and must not be . or ..'],
@@ -22,6 +25,7 @@ export const patternMeanings: ReadonlyMap<string, string> = new Map([
     uidPattern(prefix),
     `may contain only letters, digits, -, _ and ., must not be . or .., and must not begin with ${prefix}_`,
   ]),
+  [displayPattern, 'must not contain control characters, such as a line break'],
   [instantPattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
   [pointerPattern, 'must be a JSON pointer such as /user/id'],
   [innerPointerPattern, 'must be a JSON pointer such as /user/id'],
@@ -67,6 +71,11 @@ interface Written {
 /** A text that is not empty. */
 export function shortText(maxLength: number) {
   return Type.String({ minLength: 1, maxLength })
+}
+
+/** The display name of a thing, which is not empty. */
+export function displayName(maxLength: number) {
+  return Type.String({ minLength: 1, maxLength, pattern: displayPattern })
 }
 
 /** A whole number within bounds that every store and every client can represent exactly. */

@@ -138,7 +138,7 @@ function parameters({ id, method, path, query, need }: Route) {
     in: 'header',
     required: false,
     description: 'The same key with the same body gets the same answer for a day; with another body, 422.',
-    schema: { type: 'string', maxLength: 255 },
+    schema: { type: 'string' },
   }
   return [...inPath, ...inQuery, ...(method === 'POST' && need !== 'open' ? [idempotency] : [])]
 }

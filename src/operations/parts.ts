@@ -18,6 +18,7 @@ import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
 import { Live, type LiveSources } from './live.ts'
 import { Reference } from './reference.ts'
+import type { UnknownFields } from './unknown-names.ts'
 
 /** The parts of the program that the operations work with. */
 export interface Context {
@@ -88,6 +89,7 @@ export interface Limits extends ArrivalLimits {
   readonly maxSchedulesPerApp: number
   readonly maxSourcesPerApp: number
   readonly checkEventTypes: 'always' | 'never' | null
+  readonly unknownFields: UnknownFields
   readonly maxWaiting: number
   readonly maxWaitingPerApp: number
   readonly maxWaitingPerEndpoint: number

@@ -67,6 +67,21 @@ function beginAlike(a: string, b: string): boolean {
 const namedFields = 10
 const namedLength = 64
 
+/** The treatment of fields that mean nothing here: the answer names them, or they are refused. */
+export type UnknownFields = 'named' | 'refused'
+
+/** The header by which a client asks that fields that mean nothing are refused. */
+export const unknownFieldsHeader = 'sluice-unknown-fields'
+
+/** The treatment that a request asks for. It can ask for more strictness than the setting, and for no less. */
+export function treatmentOf(asked: string | readonly string[] | undefined, setting: UnknownFields): UnknownFields {
+  if (asked === undefined || asked === 'named') return setting
+  if (asked === 'refused') return 'refused'
+  // A client that asks for strictness must not be left without by a slip.
+  const field = { at: ['header', unknownFieldsHeader], message: 'must be named or refused', type: 'enum' }
+  throw new AppError('validation', 'A header is not valid.', [field])
+}
+
 /** The fields and parameters of a request that mean nothing here. The header `Sluice-Ignored-Fields` names the first. */
 export class IgnoredFields {
   /** Fields that were added, those that are not named included. */
@@ -75,8 +90,8 @@ export class IgnoredFields {
   #isCut = false
   readonly #areRefused: boolean
 
-  /** For a caller who reads no header, such as a program in the same process, `refused` makes the first one an error. */
-  constructor(treatment: 'named' | 'refused' = 'named') {
+  /** `refused` makes the first one an error: for a caller who asked for it, or who reads no header, such as a program in the same process. */
+  constructor(treatment: UnknownFields = 'named') {
     this.#areRefused = treatment === 'refused'
   }
 
@@ -107,6 +122,12 @@ export class IgnoredFields {
   /** As a header: visible ASCII of 2 KiB at most, such as `body.foo, query.bar`, with `...` behind when there are more. */
   toString(): string {
     return [...(this.#names ?? []), ...(this.#isCut ? ['...'] : [])].join(', ')
+  }
+
+  /** A sentence about each, for a caller who does not look at headers. */
+  get warnings(): string[] {
+    const more = this.#isCut ? ['Other fields are unknown, and were ignored.'] : []
+    return [...[...(this.#names ?? [])].map((name) => `${name} is unknown, and was ignored.`), ...more]
   }
 
   #put(name: string): void {

@@ -236,6 +236,12 @@ export const settings = {
     'refuse endpoints that name unknown event types; default: once the server has any event type',
     'api',
   ),
+  unknownFields: setting(
+    choice(['named', 'refused'] as const),
+    'named',
+    'unknown fields of a publish: named in the answer, or refused (422); a request asks for `refused` by its header Sluice-Unknown-Fields',
+    'api',
+  ),
   maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules per application', 'api'),
   maxSourcesPerApp: setting(count(1, 1000), 100, 'sources per application', 'api'),
   refusedSamples: setting(count(0, 100), 20, 'refused arrivals kept per source, for a week; 0 = none', 'api'),

@@ -7,7 +7,7 @@ import { workplace } from './program.ts'
 
 describe('chaos', () => {
   test('chooses by its shares, the same way for the same seed', () => {
-    const shares = { success: 3, error: 1, limit: 0, hang: 0, drip: 0, reset: 0 }
+    const shares = { success: 3, error: 1, limit: 0, slow: 0, hang: 0, drip: 0, reset: 0 }
     const draw = (seed: string) => {
       const random = seededRandom(seed)
       return Array.from({ length: 4000 }, () => choose('/', shares, random).behaviour)
@@ -21,7 +21,7 @@ describe('chaos', () => {
 
   test('obeys a path without drawing, so that others get the sequence they would have got', () => {
     const none = () => assert.fail('drew')
-    const shares = { success: 1, error: 0, limit: 0, hang: 0, drip: 0, reset: 0 }
+    const shares = { success: 1, error: 0, limit: 0, slow: 0, hang: 0, drip: 0, reset: 0 }
     for (const behaviour of behaviours) assert.deepEqual(choose(`/${behaviour}`, shares, none), { behaviour })
     assert.deepEqual(choose('/error/503?x=1', shares, none), { behaviour: 'error', status: 503 })
     assert.deepEqual(
@@ -31,11 +31,16 @@ describe('chaos', () => {
   })
 
   test('misbehaves on the wire: status, Retry-After, reset, silence, drops', async () => {
-    const program = workplace().run('chaos --port 0 --seed x --retry-after 7 --error-status 502 --json --success 1')
+    const program = workplace().run(
+      'chaos --port 0 --seed x --retry-after 7 --error-status 502 --json --success 1 --slow-for 50ms',
+    )
     const url = await program.says(/"listening":"([^"]+)"/)
     const post = (path: string) => fetch(`${url}${path}`, { method: 'POST', body: 'x', headers: { 'webhook-id': 'm' } })
     assert.equal((await post('')).status, 200)
     assert.equal((await post('error')).status, 502)
+    const before = performance.now()
+    assert.equal((await post('slow')).status, 200)
+    assert.ok(performance.now() - before >= 45)
     assert.equal((await post('error/418')).status, 418)
     const limited = await post('limit')
     assert.deepEqual([limited.status, limited.headers.get('retry-after')], [429, '7'])
@@ -58,7 +63,7 @@ describe('chaos', () => {
     program.child.kill('SIGINT')
     assert.equal(await program.ended, 0)
     const last = JSON.parse(program.out.trim().split('\n').at(-1) ?? '')
-    assert.deepEqual(last, { requests: 7, success: 1, error: 2, limit: 1, hang: 1, drip: 1, reset: 1 })
+    assert.deepEqual(last, { requests: 8, success: 1, error: 2, limit: 1, slow: 1, hang: 1, drip: 1, reset: 1 })
   })
 
   test('shows the path of each request', async () => {

@@ -372,7 +372,7 @@ describe('a field that is wrong', () => {
   const targets = ['http://example.com/', 'https://10.0.0.1/', 'https://[::1]/', 'https://169.254.169.254/']
   const tricks = [
     'https://user:pw@example.com/',
-    'https://example.com/#x',
+    'https://example.com:0/',
     'https://example.com:22/',
     'http:example.com',
     'nonsense',

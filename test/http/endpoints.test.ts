@@ -315,7 +315,6 @@ describe('stats of an endpoint', () => {
     const refused: [string, string][] = [
       ['since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z', 'query.since range'],
       [`since=${daysAgo(29)}`, 'query.since range'],
-      [`since=${daysAgo(1)}&until=${daysAgo(2)}`, 'query.since range'],
       ['since=yesterday', 'query.since pattern'],
       ['until=2026-13-41T00:00:00Z', 'query.until range'],
     ]

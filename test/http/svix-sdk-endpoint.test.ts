@@ -67,6 +67,30 @@ describe("Svix's SDK with endpoints", () => {
     }
   })
 
+  test('a rotation is answered as each version of the SDKs reads it', async (t) => {
+    const { svix, serverUrl } = await openSvixWorld(t)
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.endpoint.create('a', { url: 'https://example.com/e', uid: 'e' })
+    await svix.operationalWebhook.endpoint.create({ url: 'https://example.com/o', uid: 'o' })
+    const rotate = async (path: string, userAgent: string) => {
+      const headers = {
+        authorization: `Bearer ${adminKey}`,
+        'content-type': 'application/json',
+        'user-agent': userAgent,
+      }
+      const answer = await fetch(`${serverUrl}/api/v1${path}/secret/rotate`, { method: 'POST', headers, body: '{}' })
+      return [answer.status, (await answer.text()) !== '']
+    }
+    const [endpoint, operational] = ['/app/a/endpoint/e', '/operational-webhook/endpoint/o']
+    assert.deepEqual(await rotate(endpoint, 'svix-libs/1.99.1/java jre/21'), [204, false])
+    assert.deepEqual(await rotate(endpoint, 'svix-libs/2.6.2/kotlin'), [204, false])
+    assert.deepEqual(await rotate(endpoint, 'svix-libs/2.7.0/python python/3.13'), [200, true])
+    assert.deepEqual(await rotate(endpoint, 'svix-libs/3.0.0/go'), [200, true])
+    assert.deepEqual(await rotate(endpoint, 'curl/8.5.0'), [200, true])
+    assert.deepEqual(await rotate(operational, 'svix-libs/2.9.1/python python/3.13'), [204, false])
+    assert.deepEqual(await rotate(operational, 'curl/8.5.0'), [200, true])
+  })
+
   test("verifies deliveries with Svix's header names, by the server's setting or the application's", async (t) => {
     const { svix, serverUrl, receiverUrl, received } = await openSvixWorld(t, { signatureHeaders: 'both' })
     const names = () => Object.keys(received.at(-1)?.headers ?? {}).filter((name) => /^(svix|webhook)-/.test(name))

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import { describe, test } from 'node:test'
 import type { ApiException } from 'svix'
 import { eventually } from '../e2e/eventually.ts'
-import { openSvixWorld } from './svix-world.ts'
+import { adminKey, openSvixWorld } from './svix-world.ts'
 
 const secret = "It's a Secret to Everybody"
 
@@ -36,6 +36,27 @@ describe("Svix's SDK with sources", () => {
     const page = { limit: 10, order: 'ascending', after: null } as const
     const names = (await store.listApplications(page)).items.map(({ name }) => name)
     assert.deepEqual(names, ['Users'], 'the application that was made for the source went with it')
+  })
+
+  test('a source of a kind that Svix does not know is listed without a config, which its Rust SDK refuses', async (t) => {
+    const { svix, serverUrl } = await openSvixWorld(t)
+    const headers = { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' }
+    const { id: app } = await svix.application.create({ name: 'acme' })
+    const body = JSON.stringify({ provider: 'twilio', uid: 'calls', secret: 'a secret of twilio' })
+    const made = await fetch(`${serverUrl}/api/v1/app/${app}/source`, { method: 'POST', headers, body })
+    assert.equal(made.status, 201, await made.text())
+    await svix.ingest.source.create({ name: 'Open', uid: 'open', type: 'generic-webhook' })
+    await svix.ingest.source.create({ name: 'Repo', uid: 'repo', type: 'github', config: { secret } })
+    const list = await fetch(`${serverUrl}/ingest/api/v1/source`, { headers })
+    const { data } = (await list.json()) as { data: { type: string; config?: object }[] }
+    assert.deepEqual(
+      data.map(({ type, config }) => [type, config]),
+      [
+        ['github', {}],
+        ['generic-webhook', undefined],
+        ['generic-webhook', undefined],
+      ],
+    )
   })
 
   test('manages the endpoints of a source, which get its webhooks byte for byte', async (t) => {

@@ -63,6 +63,13 @@ try {
 openVerifier({ secret, profile: 'gitlab' })
 `
 
+function readmeBlocks(): string[] {
+  const readme = readFileSync(join(root, 'receiver/README.md'), 'utf8')
+  const blocks = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = '']) => code)
+  assert.equal(blocks.length, 3)
+  return blocks
+}
+
 describe('@sluice/receiver, installed in an empty project', () => {
   let project = ''
   let packed: Packed
@@ -93,11 +100,14 @@ describe('@sluice/receiver, installed in an empty project', () => {
     assert.equal(await typeProblems(project, consumer), '')
   })
 
+  test('the code of its readme type-checks, strictly', async () => {
+    for (const block of readmeBlocks()) {
+      assert.equal(await typeProblems(project, `${block}\ndeclare const pool: import('pg').Pool\n`), '')
+    }
+  })
+
   test('the code of its readme runs', async () => {
-    const blocks = [...readFileSync(join(root, 'receiver/README.md'), 'utf8').matchAll(/^```js\n(.*?)^```$/gms)].map(
-      ([, code]) => code,
-    )
-    assert.equal(blocks.length, 3)
+    const blocks = readmeBlocks()
     const { headers, body } = signed('{"invoice":17}', { at: Date.now() })
     const request = `new Request('http://localhost/', { method: 'POST', headers: ${JSON.stringify(headers)}, body: ${JSON.stringify(body.toString())} })`
     const statements: string[] = []
@@ -111,7 +121,7 @@ const pool = { ...client, connect: async () => client }`
 console.log(await onWebhook(${JSON.stringify(headers)}, 'tampered'))`,
     ]
     for (const [i, code] of programs.entries()) {
-      const file = join(project, `readme-${i}.mjs`)
+      const file = join(project, `readme-${i}.mts`)
       writeFileSync(file, code)
       const { stdout } = await run(process.execPath, [file], { cwd: project, env: { ...env, WEBHOOK_SECRET: secret } })
       statements.push(stdout)

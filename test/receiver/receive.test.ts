@@ -44,6 +44,32 @@ describe('the receiver answers', () => {
     assert.deepEqual(webhook?.json(), { n: 1 })
   })
 
+  test('500 with the remedy while it has no secret, as where a build has no environment', async () => {
+    for (const none of [undefined, '', [undefined], () => undefined]) {
+      const { ask, errors, handled } = open({ secret: none })
+      const { status, json } = await ask(requestOf(signed('x')))
+      assert.deepEqual([status, json.code, handled.length], [500, 'no_secret', 0])
+      assert.match(String(json.message), /Set `secret` to the secret of the endpoint/)
+      assert.equal(errors.length, 1)
+    }
+  })
+
+  test('by the secret of a function, which is called when the first request comes and until it has one', async () => {
+    const given: (string | undefined)[] = []
+    const { ask } = open({
+      secret: async () => {
+        given.push(given.length === 0 ? undefined : secret)
+        return given.at(-1)
+      },
+    })
+    assert.equal(given.length, 0)
+    const statuses: number[] = []
+    for (const id of ['msg_1', 'msg_2', 'msg_3']) statuses.push((await ask(requestOf(signed('x', { id })))).status)
+    assert.deepEqual([statuses, given.length], [[500, 200, 200], 2])
+    const wrong = open({ secret: () => 'no secret' })
+    assert.deepEqual((await wrong.ask(requestOf(signed('x')))).json.code, 'invalid_secret')
+  })
+
   test('200 to a duplicate without work, and the Response of a handler as it is', async () => {
     const store = memoryStore()
     const { ask, handled } = open({ store })

@@ -15,6 +15,9 @@ test('an ordinary https URL is accepted', () => {
     'https://[2606:4700:4700::1111]:1024/',
     'https://bücher.example/',
     'https://my_host.example.com/',
+    'https://example.com/#fragment',
+    'https://example.com/a b?c d ',
+    `https://example.com/${'a'.repeat(4000)}`,
   ]) {
     assert.deepEqual(checkUrl(url, strict), [], url)
   }
@@ -38,23 +41,20 @@ test('an invalid or disguised URL is refused', () => {
     'https://user@example.com/',
     'https://user:secret@example.com/',
     'https://:secret@example.com/',
-    'https://example.com/#fragment',
-    'https://example.com/#',
     ' https://example.com/',
-    'https://example.com/ ',
     'https://exam\nple.com/',
     'https://exam\tple.com/',
     'https://example.com/\r\nx: y',
     'https://example.com/\u0000',
     'https://example.com/\u007f',
-    'https://example.com/a b',
+    'https://exam ple.com/',
     'https://[fe80::1%25eth0]/',
     'https://[example.com]/',
     'https://a..b/',
     'https://a.example../',
     `https://${'a'.repeat(64)}.example.com/`,
     `https://${'a.'.repeat(126)}example/`,
-    `https://example.com/${'a'.repeat(2048)}`,
+    `https://example.com/${'a'.repeat(4096)}`,
     'https://%00.example.com/',
   ]) {
     assert.notDeepEqual(checkUrl(url, strict), [], JSON.stringify(url))
@@ -103,6 +103,6 @@ test('only ports where a web server may be are accepted, except on an allowed ne
 })
 
 test('every problem is named at once', () => {
-  assert.equal(checkUrl('http://user@example.com:22/#x', strict).length, 4)
-  assert.equal(checkUrl('http://user@10.0.0.1:22/#x', strict).length, 3)
+  assert.equal(checkUrl('http://user@example.com:22/', strict).length, 3)
+  assert.equal(checkUrl('http://user@10.0.0.1:22/', strict).length, 2)
 })

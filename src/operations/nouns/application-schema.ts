@@ -17,6 +17,7 @@ import {
   closed,
   createdAt,
   described,
+  displayName,
   id,
   inBody,
   integer,
@@ -61,7 +62,7 @@ const settingOutputs = Object.fromEntries(
 
 export const ApplicationIn = Type.Object(
   {
-    name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
+    name: described(displayName(4096), 'Display name.'),
     uid: Type.Optional(uid('app')),
     throttleRate: maybe(
       integer(1, 1_000_000),

@@ -10,6 +10,7 @@ import {
   closed,
   createdAt,
   described,
+  displayName,
   iso,
   listOf,
   maybe,
@@ -17,7 +18,6 @@ import {
   nullable,
   optional,
   schemaOf,
-  shortText,
   text,
 } from '../fields.ts'
 import { found, isRef, lookUp, newUid } from '../lookup.ts'
@@ -252,7 +252,7 @@ const logoPattern = '^data:image/(png|jpeg|gif|webp|svg\\+xml);base64,[A-Za-z0-9
 
 const PortalLookIn = Type.Object(
   {
-    name: maybe(shortText(100), "Heading of the portal; the application's name by default."),
+    name: maybe(displayName(100), "Heading of the portal; the application's name by default."),
     logo: maybe(
       Type.String({ maxLength: longestLogo, pattern: logoPattern }),
       'Logo as a `data:` URL with base64: PNG, JPEG, GIF, WebP or SVG, up to 48 KiB. Null for none.',

@@ -12,7 +12,7 @@ import { Turns } from '../../domain/turns.ts'
 import { withField } from '../../json/exact.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
-import { isRef } from '../lookup.ts'
+import { lookUp } from '../lookup.ts'
 import { itemBytes, numbers, readTimes, type Walked, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import {
@@ -46,12 +46,11 @@ export async function attemptsOf(
   const briefs = await store.attemptBriefsOf(message.key)
   const all = briefs.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
   const { endpoint_id: ref } = filter
-  // There are no attempts at an endpoint that does not exist.
-  const wanted = ref === undefined ? at : isRef(ref) && ((await store.findEndpoint(app.key, ref)) ?? false)
+  const wanted = ref === undefined ? at : await lookUp('endpoint', ref, (ref) => store.findEndpoint(app.key, ref))
   const meets = (attempt: AttemptBrief) =>
     attempt.at >= from &&
     attempt.at < until &&
-    (wanted === undefined || (wanted && attempt.endpoint === wanted.key)) &&
+    (wanted === undefined || attempt.endpoint === wanted.key) &&
     meetsAttempt(attempt, filter) &&
     meetsFilter(message, toMessageFilter(filter))
   return writeAttempts(parts, filter, {

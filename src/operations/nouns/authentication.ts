@@ -23,6 +23,8 @@ import { fixedCaller, hashApiKey, makeToken } from '../auth.ts'
 import {
   closed,
   createdAt,
+  described,
+  displayName,
   flag,
   id,
   instant,
@@ -219,7 +221,7 @@ const name = text('Display name.')
 
 const ApiKeyIn = Type.Object(
   {
-    name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
+    name: described(displayName(256), 'Display name.'),
     scopes: Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, description: scopesMeaning }),
     app: maybe(shortText(256), 'Application that it is limited to, by id or uid; null for all.'),
     appId: maybe(shortText(256), 'The same as `app`, by the name that answers have.'),

@@ -27,7 +27,7 @@ import {
   text,
 } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
-import { type Noun, type Out, route } from '../route.ts'
+import { type Incoming, type Noun, type Out, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { endpointRoutes } from './endpoint.ts'
 import { endpointControl } from './endpoint-control.ts'
@@ -77,11 +77,12 @@ function endpointSecretRoutes({ path, id, needs }: Place) {
     route(`POST ${path}/:endpoint/secret/rotate`, needs.changeSecret, {
       id: `${id}.rotate-secret`,
       summary: "Change an endpoint's signing secret",
-      description: 'The old secret signs beside the new one for the grace period, a day by default.',
+      description:
+        "The old secret signs beside the new one for the grace period, a day by default. Svix's SDKs that expect no body get 204.",
       body: EndpointSecretRotateIn,
-      answers: { 200: EndpointSecretOut },
+      answers: { 200: EndpointSecretOut, 204: null },
       answersSecret: true,
-      handle: async ({ endpoint, params, body }, { store, randomBytes }) => {
+      handle: async ({ endpoint, params, body, request }, { store, randomBytes }) => {
         const graceMs = (body.gracePeriodSeconds ?? defaultGraceSeconds) * 1000
         const changed = await store.updateEndpoint(endpoint.app, endpoint.key, ({ secrets, flow }, now) => {
           const chosen = body.key == null ? undefined : readSecret(body.key, flow.signature)
@@ -96,10 +97,26 @@ function endpointSecretRoutes({ path, id, needs }: Place) {
           const message = `${olderSecretsLimit} older secrets are still signing; wait until one has expired, or rotate without a grace period.`
           throw new AppError('conflict', message)
         })
-        return toSecretOut(found(changed, 'endpoint', params.endpoint))
+        const out = toSecretOut(found(changed, 'endpoint', params.endpoint))
+        return expectsNoSecret(request, id) ? new Reply(204, undefined) : out
       },
     }),
   ]
+}
+
+/** The first version of Svix's SDKs that reads the new secret of an application's endpoint from the answer to a rotation. */
+const firstReader = { major: 2, minor: 7 }
+
+/**
+ * Whether the caller is an SDK of Svix that takes a body for an error. Those for Java and Kotlin throw after the secret was
+ * rotated, and those that read the secret throw without it, so no single answer suits all: the version decides. Operational
+ * webhooks and sources are answered 204 in every version.
+ */
+function expectsNoSecret({ headers }: Pick<Incoming, 'headers'>, id: string): boolean {
+  const [, major, minor] = /^svix-libs\/(\d+)\.(\d+)/.exec(headers['user-agent'] ?? '') ?? []
+  if (major === undefined) return false
+  if (id !== inApplications.id || Number(major) < firstReader.major) return true
+  return Number(major) === firstReader.major && Number(minor) < firstReader.minor
 }
 
 function toSecretOut(endpoint: Endpoint) {

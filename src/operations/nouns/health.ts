@@ -167,7 +167,8 @@ export const reference = {
       handle: async ({ request }, { reference }) => {
         const { bytes, encoding } = await reference.for(request.headers['accept-encoding'])
         const encoded = encoding === undefined ? {} : { 'content-encoding': encoding }
-        return new Reply(200, bytes, { vary: 'accept-encoding', ...encoded })
+        // Without a charset: tools, the Python SDK of Svix among them, compare the type as a whole.
+        return new Reply(200, bytes, { 'content-type': 'application/json', vary: 'accept-encoding', ...encoded })
       },
     }),
   ],

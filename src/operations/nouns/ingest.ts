@@ -10,6 +10,7 @@ import {
   closed,
   createdAt,
   described,
+  displayName,
   id,
   idOf,
   iso,
@@ -18,7 +19,7 @@ import {
   metadata,
   metadataIn,
   nullable,
-  shortText,
+  optional,
   text,
   uid,
   uidOut,
@@ -83,7 +84,7 @@ const about = {
 
 const IngestSourceIn = Type.Object(
   {
-    name: described(shortText(256), 'Display name.'),
+    name: described(displayName(256), 'Display name.'),
     uid: Type.Optional(uid('src')),
     type: Type.Enum(Object.keys(ingestTypes) as IngestTypeName[], { description: about.type }),
     config: maybe(
@@ -108,7 +109,10 @@ const IngestSourceOut = Type.Object({
   uid: uidOut,
   name: text('Display name.'),
   type: text(about.type),
-  config: Type.Object({}, { description: 'Empty: secrets are not shown.' }),
+  config: optional(
+    Type.Object({}),
+    "Empty, because secrets are not shown; absent for `generic-webhook`, which has none in Svix's API.",
+  ),
   ingestUrl: nullable(text('URL to give to the sender.')),
   appId: text('Id of the application whose endpoints get the events.'),
   createdAt,
@@ -286,12 +290,14 @@ async function toIngestOut(parts: Parts, request: Incoming, source: Source): Pro
 
 function ingestOut({ source, shown }: Listed): Out<typeof IngestSourceOut> {
   const { id, uid, name, url, appId, metadata } = shown
+  const type = typeOf(source)
   return {
     id,
     uid,
     name,
-    type: typeOf(source),
-    config: {},
+    type,
+    // Svix's Rust SDK and its CLI refuse a `config` of a type that has none, and all other sources of the list with it.
+    ...(type !== 'generic-webhook' && { config: {} }),
     ingestUrl: url,
     appId,
     createdAt: iso(source.createdAt),

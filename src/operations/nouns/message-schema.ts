@@ -180,6 +180,12 @@ const DeliveryCounts = Type.Object(
   },
 )
 
+const warnings = Type.Optional(
+  Type.Array(Type.String(), {
+    description: 'In the answer to a publish: a sentence for each field that is unknown and was ignored.',
+  }),
+)
+
 export const MessageOut = Type.Object({
   id,
   eventType: text(about.eventType),
@@ -197,13 +203,14 @@ export const MessageOut = Type.Object({
       'In the answer to a publish, if above 0: deliveries that are dead letters with the reason `unfiltered`, because the filters of their endpoints would have taken more work than one request or application may cause. Replay them to send them, or publish fewer messages at once.',
     ),
   ),
+  warnings,
 })
 
 export const MessagePrecheckOut = Type.Object({
   active: flag('Whether at least one endpoint would get it.'),
 })
 
-export const MessageBatchOut = listOf(MessageOut)
+export const MessageBatchOut = Type.Object({ ...listOf(MessageOut).properties, warnings })
 
 export const messageFilterProperties = inQuery(messageFilterFields)
 

@@ -16,6 +16,7 @@ import { isRef, newUid } from '../lookup.ts'
 import { byId, itemBytes, keyRangeOf, readTimes, writePage } from '../page.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
 import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
+import type { IgnoredFields } from '../unknown-names.ts'
 import { refuseIf } from '../validate.ts'
 import { type ApplicationIn, toNewApplication } from './application-schema.ts'
 import { statusesOfEach } from './attempt-list.ts'
@@ -74,7 +75,8 @@ export const messages = {
         const envelope = inTraceOf(request, message.envelope)
         const send = async () => publisher.publish(app, envelope, body, await onceFor(publisher, app, request, bytes))
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
-        return answered(accepted, shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload))
+        const out = shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload)
+        return answered(accepted, withWarnings(out, ignored))
       },
     }),
     route('POST /app/:app/msg/batch', publish, {
@@ -97,7 +99,7 @@ export const messages = {
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
         const withContent = query.with_content ?? true
         const bodies = batch.map((m, i) => shown(m, accepted[i] as Accepted, withContent ? m.payload : noPayload))
-        return answered(accepted[0], list(bodies))
+        return answered(accepted[0], withWarnings(list(bodies), ignored))
       },
     }),
     route('POST /app/:app/msg/raw', publish, {
@@ -108,7 +110,7 @@ export const messages = {
       answers: { 202: MessageOut },
       idempotency: 'publish',
       lookup: 'none',
-      handle: async ({ params: { app }, query, body: bytes, request }, { publisher, clock }) => {
+      handle: async ({ params: { app }, query, body: bytes, ignored, request }, { publisher, clock }) => {
         assertRef(app)
         const message = readRaw(query, request.headers['content-type'], bytes, clock.now())
         const { body } = message
@@ -118,7 +120,7 @@ export const messages = {
         const accepted = await publisher.publish(app, envelope, body, once)
         // The caller has the bytes; in base64 they would come back a third larger.
         const payload = query.with_content === true ? shownPayload(body, envelope.contentType) : noPayload
-        return answered(accepted, shown(message, accepted, payload))
+        return answered(accepted, withWarnings(shown(message, accepted, payload), ignored))
       },
     }),
     route('POST /app/:app/msg/precheck/active', publish, {
@@ -249,6 +251,11 @@ function shown({ envelope, deliverAt, expiresAt }: ReadMessage, accepted: Accept
     payload,
   )
   return unfiltered === 0 ? bytes : withFields(bytes, { unfiltered })
+}
+
+/** The answer to a publish that had fields without a meaning says so to programs that look at no header. */
+function withWarnings(body: Buffer, ignored: IgnoredFields): Buffer {
+  return ignored.isEmpty ? body : withFields(body, { warnings: ignored.warnings })
 }
 
 const comma = Buffer.from(',')

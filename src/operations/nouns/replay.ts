@@ -68,8 +68,8 @@ const tooOld = {
   type: 'range',
 }
 
-function toInput({ key: endpoint }: Endpoint, body: Static<typeof ReplayIn>, clock: Clock) {
-  return { endpoint, ...readSpan(body, clock.now()), perSecond: body.perSecond ?? null }
+function toInput({ key: endpoint }: Endpoint, body: Static<typeof ReplayIn>, clock: Clock, empty?: 'may be empty') {
+  return { endpoint, ...readSpan(body, clock.now(), 'body', empty), perSecond: body.perSecond ?? null }
 }
 
 function toReplayFilter(input: Static<typeof BulkReplayIn>): ReplayFilter {
@@ -130,7 +130,7 @@ export const replays = {
       body: ReplayIn,
       answers: { 202: TaskStartedOut },
       handle: ({ endpoint, body }, { store, clock }) => {
-        const input = toInput(endpoint, body, clock)
+        const input = toInput(endpoint, body, clock, 'may be empty')
         refuseIf(input.since < clock.now() - recoverMs - toleranceMs ? [tooOld] : [])
         return start(store, endpoint, { type: 'endpoint.recover', input })
       },

@@ -15,6 +15,7 @@ import {
   closed,
   createdAt,
   described,
+  displayName,
   flag,
   idOf,
   instant,
@@ -29,7 +30,6 @@ import {
   nullable,
   optional,
   schemaOf,
-  shortText,
   text,
   uid,
   uidOut,
@@ -49,7 +49,7 @@ const about = {
 
 const fields = {
   uid: Type.Optional(uid('src')),
-  name: optional(shortText(256), about.name),
+  name: optional(displayName(256), about.name),
   settings: optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 }), about.settings),
   disabled: optional(Type.Boolean(), about.disabled),
   metadata: metadataIn,

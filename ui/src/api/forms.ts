@@ -12,7 +12,8 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
       "name": {
         "type": "string",
         "minLength": 1,
-        "maxLength": 1024,
+        "maxLength": 4096,
+        "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
         "description": "Display name."
       },
       "uid": {
@@ -234,7 +235,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
       },
       "description": {
         "type": "string",
-        "maxLength": 4096,
+        "maxLength": 8192,
         "description": "Free text."
       },
       "disabled": {
