@@ -17,4 +17,4 @@ export const {
   StoreTrouble,
   verify,
   version,
-} = createRequire(import.meta.url)('../dist/index.js')
+} = createRequire(import.meta.url)('../dist/code/index.js')

@@ -1,22 +1,23 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { rolldown } from 'rolldown'
+import type { Plugin } from 'rolldown'
 import { diskFolder } from '../src/assets/assets.ts'
 import { buildUi } from './build-ui.ts'
+import { bundle, latinOnly, mapsOfTheProgram, packagesIn, shipped, threads } from './bundle.ts'
 import { withBlob } from './exe/elf.ts'
+import { licenceOfNode, thirdPartyLicences } from './licences.ts'
 
 /**
  * Builds the single-file executable: the Node that runs this script, with the program and its files inside.
- * `npm run build:exe [-- --out FILE]`. It runs on the system and the processor that it was built on.
+ * `npm run build:exe [-- --out FILE]`. It runs on the system and the processor that it was built on. FILE-licenses has the
+ * licences of everything inside.
  */
 
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'src')
-/** Scripts that run in threads: each is a bundle of its own among the assets. */
-const threads = ['store/sqlite/checkpoint-thread.js', 'operations/yaml-thread.ts']
 /** The flags of bin/sluice.js. */
 const execArgv = ['--min-semi-space-size=12', '--max-semi-space-size=12', '--heap-growing-percent=100']
 
@@ -31,57 +32,61 @@ export async function buildExe(out: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-exe-'))
   try {
     await buildUi()
+    const packages = new Set<string>()
     const main = join(folder, 'main.js')
-    await bundle(join(source, 'main.ts'), main)
+    await place(join(source, 'main.ts'), main, packages)
     const blob = join(folder, 'blob')
     const config = {
       main,
       output: blob,
       disableExperimentalSEAWarning: true,
       execArgv,
-      assets: await collectAssets(folder),
+      // Code that V8 has compiled before: a start takes a third less.
+      useCodeCache: true,
+      assets: await collectAssets(folder, packages),
     }
     writeFileSync(join(folder, 'sea.json'), JSON.stringify(config))
-    execFileSync(process.execPath, ['--experimental-sea-config', join(folder, 'sea.json')], { stdio: 'pipe' })
+    // V8 refuses code that was compiled under other flags.
+    execFileSync(process.execPath, [...execArgv, '--experimental-sea-config', join(folder, 'sea.json')], {
+      stdio: 'pipe',
+    })
     mkdirSync(dirname(out), { recursive: true })
     writeFileSync(out, withBlob(readFileSync(process.execPath), readFileSync(blob)))
     chmodSync(out, 0o755)
+    const licences = [thirdPartyLicences(packages, join(root, 'ui/dist')), '='.repeat(80), licenceOfNode()]
+    writeFileSync(`${out}-licenses`, licences.join('\n'))
   } finally {
     rmSync(folder, { recursive: true })
   }
 }
 
-/** One CommonJS file with all that the entry imports. A single-file executable of Node 24 reads no other form. */
-async function bundle(input: string, file: string): Promise<void> {
-  const build = await rolldown({
-    input,
-    platform: 'node',
-    // The client of Postgres loads it only where it is installed.
-    external: ['pg-native'],
-    // Beside these, `import` and `require` each follow their own condition: a class of pg extends what `require` answers.
-    resolve: { conditionNames: ['sluice-source'] },
-    plugins: [
-      {
-        name: 'assets',
-        resolveId: (id) => (id.endsWith('/assets/assets.ts') ? join(import.meta.dirname, 'exe/assets.ts') : undefined),
-      },
-    ],
-    onLog(level, log, report) {
-      if (level === 'warn' && log.code !== 'EVAL') throw new Error(`The bundle of ${input}: ${log.message}`)
-      report(level, log)
-    },
-  })
-  await build.write({ file, format: 'cjs', codeSplitting: false, minify: { compress: true, mangle: false } })
-  await build.close()
+/** In place of src/assets/assets.ts, one that reads what the executable contains. */
+const assetsInside: Plugin = {
+  name: 'assets',
+  resolveId: (id) => (id.endsWith('/assets/assets.ts') ? join(import.meta.dirname, 'exe/assets.ts') : undefined),
+}
+
+/** One CommonJS file with all that the entry imports, and its map. A single-file executable of Node 24 reads no other form. */
+async function place(input: string, file: string, packages: Set<string>): Promise<void> {
+  const form = { format: 'cjs', entryFileNames: basename(file), codeSplitting: false } as const
+  const output = await bundle(input, { ...shipped, ...form }, [assetsInside, mapsOfTheProgram])
+  for (const name of packagesIn(output)) packages.add(name)
+  mkdirSync(dirname(file), { recursive: true })
+  for (const part of output) {
+    writeFileSync(join(dirname(file), part.fileName), part.type === 'chunk' ? latinOnly(part.code) : part.source)
+  }
 }
 
 /** The assets by their names: the paths of src/assets/assets.ts. */
-async function collectAssets(folder: string): Promise<Record<string, string>> {
-  const assets: Record<string, string> = { 'package.json': join(root, 'package.json') }
+async function collectAssets(folder: string, packages: Set<string>): Promise<Record<string, string>> {
+  const assets: Record<string, string> = {
+    'package.json': join(root, 'package.json'),
+    'main.js.map': join(folder, 'main.js.map'),
+  }
   for (const name of threads) {
     const key = name.replace(/\.ts$/, '.js')
     assets[key] = join(folder, key)
-    await bundle(join(source, name), assets[key])
+    await place(join(source, name), assets[key], packages)
   }
   for (const name of diskFolder(source).names) {
     if (!/\.(ts|js)$/.test(name)) assets[name] = join(source, name)

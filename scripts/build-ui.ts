@@ -47,7 +47,7 @@ function stampOf(): string {
   return hash('sha256', texts.join('\n'))
 }
 
-/** `npm ci --omit=dev` installs no Vite. The server then works without its pages, and says so under `/`. */
+/** `npm ci --omit=dev` installs no Vite, and runs this script. A server without its pages says so under `/`. */
 function hasVite(): boolean {
   try {
     createRequire(import.meta.url).resolve('vite/package.json')

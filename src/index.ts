@@ -61,7 +61,7 @@ export {
 } from './library/sluice.ts'
 export type { Method, Request } from './operations/in-process.ts'
 export { ConfigError } from './runtime/config.ts'
-export { version } from './runtime/process.ts'
+export { version } from './runtime/version.ts'
 export { NotEnlistableError } from './store/publishing.ts'
 export { FileOwnedError } from './store/sqlite/file-use.ts'
 export { StoreTrouble } from './store/store.ts'

@@ -5,10 +5,11 @@ import { CommandError, exitCode } from './cli/terminal.ts'
 import { systemClock } from './runtime/clock.ts'
 import { ConfigError } from './runtime/config.ts'
 import { openLog } from './runtime/log.ts'
-import { commandLine, exitOnBugs, exitWith, keepTicksFast, systemTerminal, version } from './runtime/process.ts'
+import { commandLine, exitOnBugs, exitWith, keepTicksFast, systemTerminal } from './runtime/process.ts'
 import { processesOf } from './runtime/processes.ts'
 import { systemRandomText } from './runtime/random.ts'
 import { readTraceSettings } from './runtime/trace-settings.ts'
+import { version } from './runtime/version.ts'
 
 const systemProcesses = processesOf(systemTerminal.env)
 

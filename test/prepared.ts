@@ -31,19 +31,10 @@ const dayMs = 86_400_000
  * content, so that runs of other checkouts can share the folder; files that no run has used for a day are removed.
  */
 export async function bundleProgram(folder: string): Promise<string> {
-  const { rolldown } = await import('rolldown')
-  const build = await rolldown({
-    input: sources,
-    platform: 'node',
-    // The client of Postgres loads it only where it is installed.
-    external: ['pg-native'],
-    resolve: { conditionNames: ['sluice-source'] },
-    plugins: [{ name: 'places', transform: keepPlace }],
-    logLevel: 'silent',
-  })
+  const { bundle } = await import('../scripts/bundle.ts')
   const name = '[name]-[hash].js'
-  const { output } = await build.generate({ format: 'esm', entryFileNames: name, chunkFileNames: name })
-  await build.close()
+  const form = { format: 'esm', entryFileNames: name, chunkFileNames: name } as const
+  const output = await bundle(sources, form, [{ name: 'places', transform: keepPlace }])
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n')
   for (const file of output) writeOnce(join(folder, file.fileName), file.type === 'chunk' ? file.code : file.source)

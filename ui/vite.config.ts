@@ -24,6 +24,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    // Read by scripts/licences.ts. Names that begin with a dot are not served.
+    license: { fileName: '.licences.json' },
     rolldownOptions: { input: pages },
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },

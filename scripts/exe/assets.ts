@@ -20,6 +20,10 @@ export function packageText(): string {
   return getAsset('package.json', 'utf8')
 }
 
+export function mapOf(path: string): string | undefined {
+  return path === process.execPath ? getAsset('main.js.map', 'utf8') : undefined
+}
+
 export function startThread(path: string, options: WorkerOptions): Worker {
   return new Worker(getAsset(`${path}.js`, 'utf8'), { ...options, eval: true, execArgv: [] })
 }

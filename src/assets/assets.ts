@@ -29,6 +29,12 @@ export function packageText(): string {
   return readFileSync(join(code, '../package.json'), 'utf8')
 }
 
+/** The map of a file of the bundle, by its path; undefined for other files, such as sources. */
+export function mapOf(path: string): string | undefined {
+  const map = `${path}.map`
+  return path.startsWith(code) && existsSync(map) ? readFileSync(map, 'utf8') : undefined
+}
+
 /** Starts the thread of a script, by its path below the folder of the code and without its ending. */
 export function startThread(path: string, options: WorkerOptions): Worker {
   const file = [`${path}.js`, `${path}.ts`].map((name) => join(code, name)).find((name) => existsSync(name))

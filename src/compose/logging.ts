@@ -2,7 +2,8 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Timings } from '../domain/outcome.ts'
 import { span } from '../domain/phrases.ts'
 import type { AttemptWatch, EndedAttempt, StartedAttempt } from '../engine/pump.ts'
-import type { LoggedAttempts, Logger } from '../runtime/log.ts'
+import type { Logger } from '../runtime/log.ts'
+import type { LoggedAttempts } from '../runtime/log-settings.ts'
 import { StoreTrouble } from '../store/store.ts'
 
 /** While the store is lost, one line is logged this often. */

@@ -8,8 +8,8 @@ import type { AttemptWatch, EndedAttempt, StartedAttempt } from '../engine/pump.
 import type { Item } from '../intake/publication.ts'
 import type { PublishSpan, PublishTracer } from '../intake/publisher.ts'
 import type { Logger } from '../runtime/log.ts'
-import { version } from '../runtime/process.ts'
 import type { TraceSettings } from '../runtime/trace-settings.ts'
+import { version } from '../runtime/version.ts'
 
 /** Traces that are exported to a collector over OTLP. */
 export interface Tracing extends PublishTracer, AttemptTracing {

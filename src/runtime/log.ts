@@ -2,20 +2,10 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { styleText } from 'node:util'
 import { type DestinationStream, type Logger, pino } from 'pino'
+import type { LogFormat, LogLevel } from './log-settings.ts'
+import { sourceStack } from './stack.ts'
 
 export type { Logger } from 'pino'
-
-/** Log levels, from most to least output. */
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-type LogLevel = (typeof logLevels)[number]
-
-/** Forms of a line in the log: text for readers at a terminal, JSON for programs. */
-export const logFormats = ['text', 'json'] as const
-export type LogFormat = (typeof logFormats)[number]
-
-/** The attempts that have a line of their own in the log. */
-export const loggedAttempts = ['none', 'failed', 'all'] as const
-export type LoggedAttempts = (typeof loggedAttempts)[number]
 
 interface LogOptions {
   readonly logLevel: LogLevel
@@ -36,9 +26,16 @@ export function openLog(
 ): Logger {
   const asText = (logFormat ?? (isTerminal ? 'text' : 'json')) === 'text'
   return pino(
-    { level: logLevel, base: pid === undefined ? null : { pid }, timestamp },
+    { level: logLevel, base: pid === undefined ? null : { pid }, timestamp, serializers: { err: serialized } },
     asText ? { write: (line) => out.write(textOf(line)) } : out,
   )
+}
+
+/** An error as the log has it, with a stack that names the sources. */
+function serialized(error: Error): unknown {
+  const made = pino.stdSerializers.err(error)
+  if (typeof made?.stack === 'string') made.stack = sourceStack(made.stack)
+  return made
 }
 
 const timestamp = pino.stdTimeFunctions.isoTime

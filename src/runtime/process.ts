@@ -7,7 +7,6 @@ import { clearLine, createInterface, cursorTo } from 'node:readline'
 import { isSea } from 'node:sea'
 import { buffer as readAll } from 'node:stream/consumers'
 import { styleText } from 'node:util'
-import { packageText } from '../assets/assets.ts'
 import type { RunCommand } from '../domain/alert-receiver.ts'
 import type { Logger } from './log.ts'
 import { memberVariable } from './processes.ts'
@@ -206,9 +205,6 @@ export const availableCores = availableParallelism
 
 /** The process that this is, for lists of processes. */
 export const thisProcess = { host: hostname(), pid: process.pid }
-
-/** The version of this Sluice. */
-export const version: string = JSON.parse(packageText()).version
 
 const outputLimit = 4096
 /** Variables that a program needs to run at all. Others may be secrets of this process. */

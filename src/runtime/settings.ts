@@ -1,5 +1,5 @@
 import { signatureFamilies } from '../domain/application-fields.ts'
-import { logFormats, loggedAttempts, logLevels } from './log.ts'
+import { logFormats, loggedAttempts, logLevels } from './log-settings.ts'
 import {
   address,
   choice,

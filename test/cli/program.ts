@@ -8,9 +8,10 @@ import { runProgram } from '../../src/cli/program.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openLog } from '../../src/runtime/log.ts'
-import { type StopSignal, type Terminal, version } from '../../src/runtime/process.ts'
+import type { StopSignal, Terminal } from '../../src/runtime/process.ts'
 import { processesOf } from '../../src/runtime/processes.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
+import { version } from '../../src/runtime/version.ts'
 import { program, shortLived } from '../prepared.ts'
 
 /** The program as it is started. */

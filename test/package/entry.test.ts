@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { describe, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
@@ -42,4 +42,31 @@ describe('the package on a Node that is too old', () => {
 test('the entry of the package exports all that the library does', () => {
   const [, names = ''] = /export const \{([^}]*)\}/.exec(readFileSync(entry, 'utf8')) ?? []
   assert.deepEqual(names.match(/\w+/g)?.sort(), Object.keys(library).sort())
+})
+
+describe('the command in a checkout', () => {
+  /** The folder in which the command keeps compiled code, or nothing. */
+  function cacheWith(before: string, env: NodeJS.ProcessEnv = {}): string {
+    const preload = `${before}; process.on('exit', () => console.log('cache:', process.getBuiltinModule('module').getCompileCacheDir()))`
+    const line = [
+      '--import',
+      `data:text/javascript,${encodeURIComponent(preload)}`,
+      join(root, 'bin/sluice.js'),
+      '--version',
+    ]
+    const { NODE_COMPILE_CACHE: _, ...others } = process.env
+    const { stdout } = spawnSync(process.execPath, line, { encoding: 'utf8', env: { ...others, ...env } })
+    return /^cache: (.*)$/m.exec(stdout)?.[1] ?? stdout
+  }
+  const place = join(root, 'node_modules/.cache/sluice')
+  const owner = statSync(join(root, 'src/main.ts')).uid
+
+  test('keeps compiled code in the checkout, for the user to whom it belongs', () => {
+    assert(cacheWith(`process.getuid = () => ${owner}`).startsWith(place))
+  })
+
+  test('keeps none for another user, and none when it is turned off', () => {
+    assert.equal(cacheWith(`process.getuid = () => ${owner + 1}`), 'undefined')
+    assert.equal(cacheWith(`process.getuid = () => ${owner}`, { NODE_DISABLE_COMPILE_CACHE: '1' }), 'undefined')
+  })
 })

@@ -1,12 +1,25 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, posix } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
+import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
+import { newDatabase } from '../store/postgres-harness.ts'
+import { testEncryptionKey } from '../store/test-vault.ts'
 import { packReceiver } from './pack-receiver.ts'
 import { typeProblems } from './type-check.ts'
 
@@ -14,6 +27,25 @@ const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
 // This very Node first, and nothing of the checkout: an empty project has no more than that.
 const env = { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter), NODE_OPTIONS: '' }
+
+/** The name of a package that is imported for more than its types. */
+const importedPackage = /^import (?!type).*from '((?:@[\w-]+\/)?[a-z][\w-]*)(?:\/[^']*)?'$/gm
+
+/** Prints the paths of all loaded modules to standard error when the program ends. */
+const recorder = `data:text/javascript,${encodeURIComponent(`
+  import { registerHooks } from 'node:module'
+  const loaded = []
+  registerHooks({
+    load(url, context, next) {
+      if (url.startsWith('file:')) loaded.push(new URL(url).pathname)
+      return next(url, context)
+    },
+  })
+  process.on('exit', () => process.stderr.write('loaded: ' + JSON.stringify(loaded)))
+`)}`
+
+/** Texts that only the code of Fastify, of the client of Postgres and of OpenTelemetry contains. */
+const server = /FST_ERR_|SASLInitialResponse|BatchSpanProcessor/
 
 /** A program against the package's declarations. It is compiled, not run. */
 const consumer = `
@@ -76,7 +108,13 @@ describe('the package, installed in an empty project', () => {
   test('has what it needs to run and no sources or tests', () => {
     for (const needed of [
       'bin/sluice.js',
-      'dist/index.js',
+      'bin/index.js',
+      'dist/code/main.js',
+      'dist/code/index.js',
+      'dist/store/sqlite/checkpoint-thread.js',
+      'dist/operations/yaml-thread.js',
+      'dist/operations/example-answers.json',
+      'dist/THIRD-PARTY-LICENSES',
       'dist/index.d.ts',
       'dist/ui/index.html',
       'dist/ui/index.html.br',
@@ -92,15 +130,35 @@ describe('the package, installed in an empty project', () => {
       /^bin\/[\w-]+\.js$/,
       /^dist\/ui\/(assets\/)?[\w.-]+\.(html|js|css|svg|webmanifest|png|ico|woff2)(\.br|\.gz)?$/,
       /^dist\/store\/(sqlite|postgres)\/migrations\/\d{4}_\w+\.sql$/,
-      /^dist\/[\w/-]+(\.d\.ts|\.js|\.json)$/,
+      /^dist\/operations\/example-answers\.json$/,
+      /^dist\/THIRD-PARTY-LICENSES$/,
+      /^dist\/[\w/-]+\.d\.ts$/,
+      /^dist\/(code\/[\w-]+|[\w/-]+-thread)\.js(\.map)?$/,
     ]
     assert.deepEqual(
       files.filter((path) => !belongs.some((pattern) => pattern.test(path))),
       [],
     )
-    // Twice the size of today; a forgotten folder or a bundled dependency passes that.
-    assert(packed.size < 2_500_000, `the package has ${packed.size} bytes`)
-    assert(packed.unpackedSize < 8_000_000, `the files of the package have ${packed.unpackedSize} bytes`)
+    // Half as much again as today; a forgotten folder passes that.
+    assert(packed.size < 3_300_000, `the package has ${packed.size} bytes`)
+    assert(packed.unpackedSize < 14_000_000, `the files of the package have ${packed.unpackedSize} bytes`)
+  })
+
+  test('brings no other package but typebox, whose types its declarations name', () => {
+    const installed = readdirSync(join(project, 'node_modules')).filter((name) => !name.startsWith('.'))
+    assert.deepEqual(installed.sort(), ['@sluice', 'sluice', 'typebox'])
+  })
+
+  test('has the licence of each package that is inside', () => {
+    const licences = readFileSync(join(project, 'node_modules/sluice/dist/THIRD-PARTY-LICENSES'), 'utf8')
+    const sources = globSync('src/**/*.ts', { cwd: root }).map((path) => readFileSync(join(root, path), 'utf8'))
+    const imported = new Set(sources.flatMap((text) => [...text.matchAll(importedPackage)].map(([, name]) => name)))
+    assert(imported.size > 8, [...imported].join(' '))
+    // Packages of packages, and those of the pages.
+    for (const name of [...imported, 'find-my-way', 'pg-protocol', 'preact', 'uplot']) {
+      assert(licences.includes(`\n${name} `), `the licence of ${name} is missing`)
+    }
+    assert.match(licences, /\nfastify \d[\d.]+ \(MIT\)\n\n[^=]*Permission is hereby granted/)
   })
 
   test('names no source map and no declaration that it does not contain', () => {
@@ -173,12 +231,77 @@ describe('the package, installed in an empty project', () => {
     assert.deepEqual(await exited, [0, null])
   })
 
-  test('it delivers, embedded', async () => {
+  test('several processes serve together on Postgres', async (t) => {
+    const command = join(project, 'node_modules/.bin/sluice')
+    const line = ['serve', '--processes', '2', '--listen', '127.0.0.1:0', '--store', await newDatabase()]
+    const servers = spawn(command, line, { cwd: project, env: { ...env, SLUICE_ENCRYPTION_KEY: testEncryptionKey } })
+    const exited = once(servers, 'exit')
+    let printed = ''
+    for (const stream of [servers.stdout, servers.stderr]) {
+      stream.setEncoding('utf8').on('data', (text) => {
+        printed += text
+      })
+    }
+    atEnd(t, async () => {
+      servers.kill('SIGTERM')
+      await exited
+    })
+    const started = /"processes":2,"pids":\[\d+,\d+\]/
+    await eventually('both have started', () => servers.exitCode !== null || started.test(printed))
+    assert.match(printed, started)
+    const [, url] = /Listening on (http:\S+)/.exec(printed) ?? []
+    assert((await fetch(`${url}/api/v1/health`)).ok)
+    servers.kill('SIGTERM')
+    assert.deepEqual(await exited, [0, null], printed)
+  })
+
+  test('it delivers, embedded, and loads no server', async () => {
     mkdirSync(join(project, 'examples'))
     for (const name of ['quickstart.ts', 'receiver.ts']) {
       copyFileSync(join(root, 'examples', name), join(project, 'examples', name))
     }
-    const { stdout } = await run(process.execPath, ['examples/quickstart.ts'], { cwd: project, env })
+    const line = ['--import', recorder, 'examples/quickstart.ts']
+    const { stdout, stderr } = await run(process.execPath, line, { cwd: project, env })
     assert.match(stdout, /^delivered and verified: \{"video":42,"views":1000000\}$/m)
+    assert.deepEqual(loadedWith(server, stderr), [])
+    // The client that delivers is among them.
+    assert(loadedWith(/llhttp/, stderr).length > 0)
   })
+
+  test('the stack of an error in the log names the lines of the sources', async () => {
+    const plant = "import net from 'node:net'; net.Server.prototype.address = () => { throw new Error('planted') }"
+    const command = join(project, 'node_modules/sluice/bin/sluice.js')
+    const planted = ['--import', `data:text/javascript,${encodeURIComponent(plant)}`, command]
+    const line = [...planted, 'serve', '--local', '--store', 'sqlite::memory:', '--listen', '127.0.0.1:0']
+    const { stderr } = await run(process.execPath, line, { cwd: project, env }).catch((error) => error)
+    const logged = stderr.split('\n').find((text: string) => text.includes('planted')) ?? '{}'
+    const { stack } = JSON.parse(logged).err
+    const [, path, at] = /at boundTo \((src\/[\w/-]+\.ts):(\d+):\d+\)/.exec(stack) ?? []
+    assert(path, stack)
+    assert.match(readFileSync(join(root, path), 'utf8').split('\n')[Number(at) - 1] ?? '', /server\.address\(\)/)
+    // A package in the bundle has no map: its frame is not taken for one of the program.
+    assert.match(stack, /at async Command\.parseAsync \(\S+\/dist\/code\/main\.js:\d+:\d+\)/)
+  })
+
+  test('a command that asks a server loads no server', async () => {
+    const line = [
+      '--import',
+      recorder,
+      join(project, 'node_modules/sluice/bin/sluice.js'),
+      'source',
+      'create',
+      '--help',
+    ]
+    const { stderr } = await run(process.execPath, line, { cwd: project, env })
+    assert.deepEqual(loadedWith(server, stderr), [])
+    assert.deepEqual(loadedWith(/llhttp/, stderr), [])
+  })
+
+  /** The loaded modules of the package whose code matches. */
+  function loadedWith(code: RegExp, stderr: string): string[] {
+    const modules: string[] = JSON.parse(/loaded: (\[.*\])/.exec(stderr)?.[1] ?? '')
+    const own = modules.filter((path) => path.includes('/sluice/dist/'))
+    assert(own.length > 0)
+    return own.filter((path) => code.test(readFileSync(path, 'utf8')))
+  }
 })

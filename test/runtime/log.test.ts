@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type LogFormat, openLog } from '../../src/runtime/log.ts'
+import { openLog } from '../../src/runtime/log.ts'
+import type { LogFormat } from '../../src/runtime/log-settings.ts'
 
 function logged(logFormat: LogFormat | null, isTerminal: boolean, write: (log: ReturnType<typeof openLog>) => void) {
   let out = ''
