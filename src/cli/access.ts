@@ -1,6 +1,7 @@
 import { Option } from 'commander'
 import { apiRoot } from '../domain/api.ts'
 import { auditFilterFields } from '../domain/filter-fields.ts'
+import { hashApiKey, makeToken } from '../operations/auth.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, repeated, type Session } from './command.ts'
@@ -84,7 +85,6 @@ async function createOnStore({ world, options }: Session, name: string): Promise
   const config = loadExisting(world, options)
   const { store } = await world.openParts(config, world.openLog(config), { role: 'guest' })
   try {
-    const { hashApiKey, makeToken } = await import('../operations/auth.ts')
     const token = makeToken('sk', world.randomText)
     const scopes = ['admin']
     const entry = {
