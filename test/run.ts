@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism, freemem, tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { buildUi } from '../scripts/build-ui.ts'
+import { coverageTable } from './coverage.ts'
 import { costVariable, processorSeconds } from './preload.ts'
 import {
   bundleProgram,
@@ -27,6 +28,7 @@ import { testEncryptionKey } from './store/test-key.ts'
  *     node test/run.ts test/http    the tests of one folder
  *     node test/run.ts --prepared test/e2e     the same, with the program as a bundle, as a whole run has it
  *     node test/run.ts --cost       every test, and then the processor time of each process of tests (Linux)
+ *     npm run coverage              every test, and then the lines and branches of each folder that ran
  */
 const folder = import.meta.dirname
 const flags = new Set(process.argv.slice(2).filter((argument) => argument.startsWith('--')))
@@ -122,7 +124,8 @@ process.env.NODE_COMPILE_CACHE = cache
 if (found.some((file) => usesPages.test(file))) await buildUi()
 // Beside the preparation and the tests: none of them uses all cores all the time.
 const checks = isFast || flags.has('--checked') ? ['types', 'lint'].map(check) : []
-const isPrepared = (wanted.length === 0 && !isFast) || flags.has('--prepared')
+// Coverage is of the sources, which a bundle is not.
+const isPrepared = ((wanted.length === 0 && !isFast) || flags.has('--prepared')) && !flags.has('--coverage')
 const compiled = isPrepared ? Promise.all([compileBundle(), compileSources()]) : undefined
 const busy = flags.has('--noisy') ? Array.from({ length: 2 * cores }, busyLoop) : []
 const server = isFast ? undefined : await openPostgresServer()
@@ -135,6 +138,9 @@ if (flags.has('--cost')) {
   writeFileSync(costs, '')
   process.env[costVariable] = costs
 }
+// On the disk: each of some hundred processes leaves a few megabytes.
+const covered = flags.has('--coverage') ? directoryOnDisk() : undefined
+if (covered !== undefined) process.env.NODE_V8_COVERAGE = covered
 
 let failed = found.length === 0
 run({
@@ -160,6 +166,10 @@ run({
       console.error(`npm run ${['types', 'lint'][i]} failed`)
     }
     if (flags.has('--cost')) console.log(costTable(processorSeconds() - before))
+    if (covered !== undefined) {
+      console.log(coverageTable(covered, join(folder, '..')))
+      rmSync(covered, { recursive: true })
+    }
     rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
     process.exitCode = failed ? 1 : 0
   })
@@ -283,6 +293,12 @@ function costTable(postgres: number): string {
     .sort((a, b) => b.seconds - a.seconds)
     .map(({ seconds, name }) => `${seconds.toFixed(1).padStart(8)} s  ${name}`)
     .join('\n')
+}
+
+function directoryOnDisk(): string {
+  const above = join(folder, '../node_modules/.cache')
+  mkdirSync(above, { recursive: true })
+  return mkdtempSync(join(above, 'coverage-'))
 }
 
 /** Memory, where there is enough: the tests sync thousands of times, and none of them cuts the power. */

@@ -97,3 +97,10 @@ export class VirtualClock implements Clock {
     this.#steady = Math.max(this.#steady, until)
   }
 }
+
+/** Virtual time beside a server: turns of the loop come by themselves, as requests need them, and time passes only by `advance`. */
+export class ServerClock extends VirtualClock {
+  override soon(fn: () => void): void {
+    setImmediate(fn)
+  }
+}

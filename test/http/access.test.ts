@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { hashApiKey, isMade, makeToken } from '../../src/operations/auth.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
-import { VirtualClock } from '../virtual-clock.ts'
+import { ServerClock } from '../virtual-clock.ts'
 import { adminKey, openApi } from './api.ts'
 
 const someKey = {
@@ -56,7 +56,7 @@ describe('an API key', () => {
   }
 
   test('in the store is admitted, asked for once and believed for one second', async () => {
-    const clock = new VirtualClock()
+    const clock = new ServerClock()
     const key = makeToken('sk', systemRandomText)
     let asked = 0
     let known = true

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isMade } from '../../src/operations/auth.ts'
-import { VirtualClock } from '../virtual-clock.ts'
+import { ServerClock } from '../virtual-clock.ts'
 import { type Api, openApi } from './api.ts'
 
 const api = '/api/v1'
@@ -51,7 +51,7 @@ describe('API keys over the API', () => {
   })
 
   test('stop working within a second of expiring, or of being revoked by another process', async () => {
-    const clock = new VirtualClock()
+    const clock = new ServerClock()
     const { store } = await openApi()
     let found = true
     const { app } = await openApi({
@@ -143,7 +143,7 @@ describe('API keys over the API', () => {
 
 describe('wrong keys', () => {
   test('from one address are 401 and then 429 with Retry-After, while right keys there still work', async () => {
-    const clock = new VirtualClock()
+    const clock = new ServerClock()
     const { app, ask } = await openApi({ clock })
     const wrong = (remoteAddress: string) =>
       app.inject({ url: `${api}/app`, headers: { authorization: 'Bearer wrong' }, remoteAddress })
@@ -166,7 +166,7 @@ describe('wrong keys', () => {
   })
 
   test('from one IPv6 network count together', async () => {
-    const { app } = await openApi({ clock: new VirtualClock() })
+    const { app } = await openApi({ clock: new ServerClock() })
     const statuses: number[] = []
     for (let i = 0; i < 21; i++) {
       const remoteAddress = `2001:db8:0:1::${i.toString(16)}`

@@ -12,7 +12,7 @@ import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { openPlace } from '../e2e/place.ts'
 import { embed } from '../library/embedded.ts'
-import { VirtualClock } from '../virtual-clock.ts'
+import { ServerClock } from '../virtual-clock.ts'
 import { openApi } from './api.ts'
 
 const adminKey = 'sk_of_the_live_test'
@@ -231,7 +231,7 @@ describe('the live stream', () => {
   })
 
   test('polls the store once for all readers, and not at all without one', async () => {
-    const clock = new VirtualClock()
+    const clock = new ServerClock()
     const { context } = await openApi({ clock })
     let calls = 0
     const listTasks: typeof context.store.listTasks = (page) => {
@@ -255,7 +255,7 @@ describe('the live stream', () => {
   })
 
   test('shows the data of an erasure to administrators alone', async () => {
-    const clock = new VirtualClock()
+    const clock = new ServerClock()
     const { context } = await openApi({ clock })
     const input = { hash: 'h', waiting: 'cancel', requestedBy: 'key_1', address: '' } as const
     const task = { app: null, work: { type: 'subject.erase', input }, data: { scanned: 7 } } as const
@@ -282,7 +282,7 @@ describe('the live stream', () => {
   })
 
   test('shows that the store does not answer, also before it ever did', async (t) => {
-    const clock = new VirtualClock()
+    const clock = new ServerClock()
     const { context } = await openApi({ clock })
     await clock.advance(60_000)
     const condition = async () => {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import type { HttpContext } from '../../src/http/app.ts'
 import { hashApiKey, makeToken } from '../../src/operations/auth.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
-import { VirtualClock } from '../virtual-clock.ts'
+import { ServerClock } from '../virtual-clock.ts'
 import { type Answer, adminKey, openApi } from './api.ts'
 
 const api = '/api/v1'
@@ -98,7 +98,7 @@ describe('a session', () => {
   })
 
   test('ends with its key, when it is signed out, and when its time is over', async () => {
-    const clock = new VirtualClock()
+    const clock = new ServerClock()
     const { keyWith, signIn, ask, send } = await open({ clock })
     const key = await keyWith({ scopes: ['admin'] })
     const ofKey = await signIn(key.token)
@@ -234,7 +234,7 @@ describe('signing in', () => {
   })
 
   test('is limited per address, and so is guessing sessions', async () => {
-    const { send } = await open({ clock: new VirtualClock() })
+    const { send } = await open({ clock: new ServerClock() })
     const statuses: number[] = []
     for (let n = 0; n < 12; n++) {
       statuses.push((await send('POST', '/session', { authorization: 'Bearer sk_wrong' })).status)
