@@ -296,9 +296,12 @@ export class OwnedLane {
     if (this.lane.queued === 0 && !this.isBusy && now - this.#lastActiveAt >= restMs) this.target.rest?.()
   }
 
-  /** Whether the lane has nothing to send before the instant, as far as this worker knows. */
+  /**
+   * Whether the lane has nothing to send before the instant, as far as this worker knows. One that leaves may have work for
+   * its next owner, and there is none before it has been released.
+   */
   isIdleUntil(at: SteadyMs, now: SteadyMs): boolean {
-    if (this.isBusy) return false
+    if (this.isBusy || this.isLeaving) return false
     if (this.lane.closed || this.lane.startableAt(now) > at) return true
     return this.lane.queued === 0 && this.#nextTimedAt > at && this.rows.isComplete
   }

@@ -200,9 +200,9 @@ test('two drains at once on Postgres share the work', async (t) => {
   await waiting(t, place, 25, `${receiver.url}/e`)
   const run = runner(place)
   const both = [run('drain --for 10m'), run('drain --for 10m')]
-  for (const { ended } of both) assert.equal(await ended, 0)
+  for (const program of both) assert.equal(await program.ended, 0, program.err)
   const sent = receiver.arrivals.map(({ path, headers }) => `${path} ${headers['webhook-id']}`)
-  assert.equal(sent.length, 125)
+  assert.equal(sent.length, 125, both.map(({ out, err }) => out + err).join(''))
   assert.equal(new Set(sent).size, 125)
 })
 

@@ -16,7 +16,9 @@ const hostile = [
 ].join('x')
 /** All that would act on a terminal, but for the line feeds and tabs that lay text out. */
 const acting = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\n\t]]/v
-const name = `Evil${hostile}FORGED LINE`
+const text = `Evil${hostile}FORGED LINE`
+/** What a name of an application, a key or a schedule may hold of it: names refuse control characters. */
+const name = text.replace(/\p{Cc}/gu, '')
 
 describe('names that would steer a terminal', () => {
   const where = workplace()
@@ -29,14 +31,15 @@ describe('names that would steer a terminal', () => {
     const receiver = await Receiver.listen(t)
     receiver.behave('/', () => ({ status: 500 }))
     const { sluice, json } = place
+    assert.match(await sluice(['app', 'create', text, '--uid', 'evil'], 2), /control characters/)
     const app = (await json(['app', 'create', name, '--uid', 'evil'])).id as string
     const retry = '{"waits":{"kind":"list","ms":[]}}'
     const endpoint = [...['endpoint', 'create', 'evil', `${receiver.url}/`, '--uid', 'e'], '--retry', retry]
-    await json([...endpoint, '--description', name])
-    await sluice(['event-type', 'create', 'x.y', name])
+    await json([...endpoint, '--description', text])
+    await sluice(['event-type', 'create', 'x.y', text])
     await sluice(['key', 'create', name, '--scope', 'read'])
-    await sluice(['schedule', 'create', 'evil', '0 0 1 1 *', 'x.y', JSON.stringify({ name }), '--uid', 's'])
-    await json(['send', 'evil', 'x.y', JSON.stringify({ name })])
+    await sluice(['schedule', 'create', 'evil', '0 0 1 1 *', 'x.y', JSON.stringify({ text }), '--uid', 's'])
+    await json(['send', 'evil', 'x.y', JSON.stringify({ text })])
     const [dead] = await eventually('a dead letter', async () => {
       const found = await json<{ msgId: string }[]>('dead list evil')
       return found.length > 0 && found

@@ -75,6 +75,14 @@ test('a lane whose ordering changed leaves, and others stay', () => {
   assert.equal(ordered.isLeaving, false)
 })
 
+test('a process that ends when it is idle does not do so while a lane leaves, which may have work for its next owner', () => {
+  const lane = aLane()
+  readAll(lane, 1000)
+  assert.equal(lane.isIdleUntil(2000, 1000), true)
+  lane.leave()
+  assert.equal(lane.isIdleUntil(2000, 1000), false)
+})
+
 test('a lane is released when it was read to its end and had no work for two seconds', () => {
   const lane = aLane()
   assert.equal(lane.canRelease(60_000), false, 'it has not been read')
