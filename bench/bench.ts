@@ -10,6 +10,8 @@ export interface Bench extends AsyncDisposable {
   readonly dir: string
   /** Where each server leaves a CPU profile when it ends, if anywhere. */
   readonly profileDir: string | undefined
+  /** How long a scenario that is long runs. */
+  readonly minutes: number
   /** Whatever is started says here how it ends; disposed in reverse order, also on failure and Ctrl-C. */
   readonly ends: AsyncDisposableStack
   /** Says on standard error what is going on. */
@@ -34,6 +36,8 @@ export interface Scenario {
   /** The measured figure and its reference, in one sentence. */
   readonly summary: string
   readonly targets: Readonly<Record<StoreKind, readonly Target[]>>
+  /** It runs for as many minutes as are asked for. */
+  readonly isLong?: true
   run(bench: Bench): Promise<Figures>
 }
 
@@ -41,7 +45,7 @@ const tmpfsMagic = 0x01021994
 
 /** Makes the run's directory in `parent`. Data kept in memory makes a commit free, so tmpfs is named as a flaw. */
 export async function openBench(
-  choices: Pick<Bench, 'store' | 'profileDir' | 'note'> & { readonly parent: string },
+  choices: Pick<Bench, 'store' | 'profileDir' | 'minutes' | 'note'> & { readonly parent: string },
 ): Promise<Bench> {
   const { parent, note } = choices
   const ends = new AsyncDisposableStack()
@@ -51,6 +55,6 @@ export async function openBench(
   if ((await statfs(dir)).type === tmpfsMagic) {
     note(`${parent} is kept in memory: commits cost nothing there and the figures flatter. Name a disk with --dir.`)
   }
-  const { store, profileDir } = choices
-  return { store, dir, profileDir, ends, note, [Symbol.asyncDispose]: () => ends.disposeAsync() }
+  const { store, profileDir, minutes } = choices
+  return { store, dir, profileDir, minutes, ends, note, [Symbol.asyncDispose]: () => ends.disposeAsync() }
 }

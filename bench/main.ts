@@ -14,6 +14,7 @@ import { rate } from './scenarios/rate.ts'
 import { rolling } from './scenarios/rolling.ts'
 import { shed } from './scenarios/shed.ts'
 import { spike } from './scenarios/spike.ts'
+import { sustained } from './scenarios/sustained.ts'
 import { takeover } from './scenarios/takeover.ts'
 import { throughput } from './scenarios/throughput.ts'
 import { trickle } from './scenarios/trickle.ts'
@@ -37,13 +38,16 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   takeover,
   rolling,
   trickle,
+  sustained,
 }
+/** Beyond the minutes that a long scenario is asked to run. */
 const limitMs = 300_000
 
 interface Options {
   readonly store: StoreKind
   readonly json: boolean
   readonly dir: string
+  readonly minutes: number
   readonly profile?: string
 }
 
@@ -55,6 +59,7 @@ await new Command('bench')
   .addOption(new Option('--store <kind>', 'where everything is kept').choices(['sqlite', 'postgres']).default('sqlite'))
   .option('--json', 'print the JSON object alone', false)
   .option('--dir <directory>', 'where the data goes meanwhile: a disk, not memory', tmpdir())
+  .option('--minutes <number>', 'how long a long scenario runs', Number, 10)
   .option('--profile <directory>', 'leave a CPU profile of each server there')
   .addHelpText('after', `\nScenarios:\n${summaries.join('\n')}`)
   .action((name: string, options: Options) => main(name, scenarios[name] as Scenario, options))
@@ -67,7 +72,7 @@ async function main(name: string, scenario: Scenario, options: Options): Promise
   if (!json) console.error(`${name} on ${store}: ${scenario.summary}`)
   try {
     const startedAt = performance.now()
-    await using bench = await openBench({ store, parent: options.dir, profileDir, note })
+    await using bench = await openBench({ store, parent: options.dir, minutes: options.minutes, profileDir, note })
     const figures = roundedFigures(await measure(bench, scenario))
     const seconds = Math.round((performance.now() - startedAt) / 1000)
     const targets = scenario.targets[store]
@@ -86,7 +91,8 @@ async function main(name: string, scenario: Scenario, options: Options): Promise
 /** Runs the scenario, but not past a limit and not past Ctrl-C; either way what it started can be ended afterwards. */
 async function measure(bench: Bench, scenario: Scenario): ReturnType<Scenario['run']> {
   const cut = Promise.withResolvers<never>()
-  const limit = setTimeout(() => cut.reject(new Error(`not done after ${limitMs / 1000} s`)), limitMs)
+  const withinMs = limitMs + (scenario.isLong ? bench.minutes * 60_000 : 0)
+  const limit = setTimeout(() => cut.reject(new Error(`not done after ${withinMs / 1000} s`)), withinMs)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => cut.reject(new Error(`stopped by ${signal}`)))
   }

@@ -19,7 +19,12 @@ const processes = new WeakMap<Bench, PostgresProcess>()
 
 /** The processor time of the server's processes so far, in microseconds; not a number for the server in DATABASE_URL. */
 export function postgresUs(bench: Bench): number {
-  return processorUs(processes.get(bench)?.pid ?? 0)
+  return processorUs(postgresPid(bench))
+}
+
+/** The first process of the server that was started for this run; 0 for the one in DATABASE_URL. */
+export function postgresPid(bench: Bench): number {
+  return processes.get(bench)?.pid ?? 0
 }
 
 /** Makes an empty database and answers its URL: on the server in DATABASE_URL, else on one started for this run. */

@@ -2,7 +2,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { answer } from './child.ts'
 import { FrameReader, header } from './http-frames.ts'
 import { machineNow } from './machine-clock.ts'
-import { sliceMs } from './steady-rate.ts'
+import { type Span, sliceMs } from './steady-rate.ts'
 
 /**
  * The receiving end, a process of its own. It is a bare `net` server that reads just enough HTTP to count, because it
@@ -41,6 +41,8 @@ interface Route {
 
 const ok = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok')
 const timelineSlices = Math.ceil(300_000 / sliceMs)
+/** A shorter time without a request is no pause: the two ends of a drain share the cores. */
+const pauseMs = 10
 
 const routes = new Map<string, Route>()
 const seen = new Set<string>()
@@ -55,6 +57,7 @@ let peakConnections = 0
 let lookedAt = 0
 let lookedBeforeAt = 0
 let looking: NodeJS.Timeout | undefined
+let pauses: Span[] = []
 let goal: { readonly delivered: number; reach(): void } | undefined
 
 const commands = {
@@ -81,6 +84,8 @@ const commands = {
     startedAt = machineNow()
     delivered = 0
     duplicates = 0
+    lastAt = 0
+    pauses = []
     peakConnections = connections
     clearInterval(looking)
     if (mode === 'stamps') looking = setInterval(look, 1)
@@ -103,6 +108,17 @@ const commands = {
     clearInterval(watch)
     goal = undefined
     return delivered
+  },
+
+  delivered(): number {
+    return delivered
+  },
+
+  /** The pauses between deliveries that ended since this was last asked. */
+  pauses(): readonly Span[] {
+    const ended = pauses
+    pauses = []
+    return ended
   },
 
   /** With `ids`, `delivered` counts each message once per path, and `duplicates` the rest. */
@@ -155,6 +171,7 @@ function meet(socket: Socket, head: string): void {
 }
 
 function record(route: Route, head: string, now: number): void {
+  if (lastAt > 0 && now - lastAt > pauseMs) pauses.push({ fromAt: lastAt, toAt: now })
   lastAt = now
   const slice = Math.min(timelineSlices - 1, Math.floor((now - startedAt) / sliceMs))
   timeline[slice] = (timeline[slice] ?? 0) + 1

@@ -9,6 +9,7 @@ import type { Spent } from './preload.ts'
 export interface Server {
   /** The base of the API, such as `http://127.0.0.1:34567/api/v1`; empty for a worker, which has none. */
   readonly api: string
+  readonly pid: number
   /** The most memory the process ever had resident, in MiB. */
   peakRssMb(): number
   /** The processor time since its start. */
@@ -77,6 +78,7 @@ async function start(bench: Bench, command: string, place: string, ready: RegExp
   }
   return {
     api: command === 'serve' ? `${banner}/api/v1` : '',
+    pid: child.pid ?? 0,
     peakRssMb: readPeak,
     async spent() {
       const reply = once(child, 'message')

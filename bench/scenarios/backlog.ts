@@ -1,7 +1,7 @@
 import type { Bench, Figures, Scenario } from '../bench.ts'
 import { type Drained, drain } from '../drain.ts'
 import { median } from '../percentile.ts'
-import { startReceiving } from '../receiving.ts'
+import { startReceivers } from '../receivers.ts'
 import { addEndpoints, addMessages, emptyStore, withStore } from '../store-place.ts'
 
 const healthy = 12
@@ -36,9 +36,9 @@ export const backlog: Scenario = {
   },
 
   async run(bench): Promise<Figures> {
-    const { receiver, urls } = await startReceiving(bench, healthy + 1)
-    const [hangingUrl = '', ...healthyUrls] = urls
-    await receiver.ask('behave', { paths: [new URL(hangingUrl).pathname], behaviour: 'hang' })
+    const receivers = await startReceivers(bench, healthy + 1)
+    const [hangingUrl = '', ...healthyUrls] = receivers.urls
+    await receivers.behave([new URL(hangingUrl).pathname], 'hang')
     const alone = await prepare(bench, 'alone', healthyUrls)
     const beside = await prepare(bench, 'beside', healthyUrls)
     bench.note(`storing ${deadRows} deliveries for dead endpoints`)
@@ -53,7 +53,7 @@ export const backlog: Scenario = {
         bench.note(`round ${round} of ${rounds}: ${name}`)
         const messages = messagesPerRound[bench.store]
         await withStore(place.setting, (store) => addMessages(store, place.app, messages, () => place.healthyKeys))
-        runs[name].push(await drain(bench, receiver, place.setting, messages * healthy))
+        runs[name].push(await drain(bench, receivers, place.setting, messages * healthy))
       }
     }
 
@@ -64,8 +64,8 @@ export const backlog: Scenario = {
       rssMb: Math.max(...runs.beside.map(({ rssMb }) => rssMb)),
       besidePerSec,
       alonePerSec,
-      besideCpuUs: median(runs.beside.map(({ cpuUsPerDelivery }) => cpuUsPerDelivery)),
-      aloneCpuUs: median(runs.alone.map(({ cpuUsPerDelivery }) => cpuUsPerDelivery)),
+      besideAllUs: median(runs.beside.map(({ allUs }) => allUs)),
+      aloneAllUs: median(runs.alone.map(({ allUs }) => allUs)),
       aloneRssMb: Math.max(...runs.alone.map(({ rssMb }) => rssMb)),
       waiting: (await withStore(beside.setting, (store) => store.counts())).pending,
     }

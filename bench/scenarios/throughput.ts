@@ -1,17 +1,15 @@
+import { meanOf, runBareLoop } from '../bare-loop.ts'
 import type { Bench, Figures, Scenario } from '../bench.ts'
-import { type Child, startChild } from '../child.ts'
+import { startChild } from '../child.ts'
 import { drain } from '../drain.ts'
-import { median } from '../percentile.ts'
-import { type Receiving, startReceiving } from '../receiving.ts'
+import { startReceivers } from '../receivers.ts'
 import type { SendCommands } from '../reference-send.ts'
-import { steadyRate } from '../steady-rate.ts'
 import { addEndpoints, addMessages, emptyStore, withStore } from '../store-place.ts'
 
 const endpoints = 12
 // Of 4, 8, 16 and 32 connections for each endpoint, the bare loop is fastest with 8; so both use 8.
 const concurrency = 8
 const messages = { sqlite: 20_000, postgres: 15_000 }
-const rawSeconds = 4
 
 /** Drains a backlog of one application to 12 endpoints on 12 origins. */
 export const throughput: Scenario = {
@@ -22,32 +20,38 @@ export const throughput: Scenario = {
   },
 
   async run(bench): Promise<Figures> {
-    const receiving = await startReceiving(bench, endpoints)
+    const receivers = await startReceivers(bench, endpoints)
     const reference = startChild<SendCommands>('reference-send', bench.ends)
     const place = await emptyStore(bench, 'throughput')
     const count = messages[bench.store] * endpoints
     bench.note(`storing ${count} deliveries`)
-    await seed(bench, place, receiving.urls)
+    await seed(bench, place, receivers.urls)
 
     // The reference runs before and after, so that a machine that slows down or speeds up in between favours neither.
-    const before = await runRaw(bench, receiving, reference)
+    const before = await runBareLoop(bench, receivers, reference, concurrency)
     bench.note('draining')
-    const drained = await drain(bench, receiving.receiver, place, count)
-    const after = await runRaw(bench, receiving, reference)
+    const drained = await drain(bench, receivers, place, count)
+    const raw = meanOf(before, await runBareLoop(bench, receivers, reference, concurrency))
     const { pending, attempts } = await withStore(place, (store) => store.counts())
     if (pending !== 0 || attempts !== count) {
       throw new Error(`${count} deliveries came, but the store has ${attempts} attempts and ${pending} still pending`)
     }
 
-    const rawPerSec = median([before.perSec, after.perSec])
     return {
       deliveriesPerSec: drained.perSec,
-      rawPerSec,
-      ratio: drained.perSec / rawPerSec,
+      rawPerSec: raw.perSec,
+      ratio: drained.perSec / raw.perSec,
+      mainUs: drained.mainUs,
+      rawMainUs: raw.mainUs,
+      mainRatio: raw.mainUs / drained.mainUs,
+      allUs: drained.allUs,
+      rawAllUs: raw.allUs,
+      allRatio: raw.allUs / drained.allUs,
+      mainWaitUs: drained.mainWaitUs,
+      rawMainWaitUs: raw.mainWaitUs,
+      ...(bench.store === 'postgres' && { postgresUs: drained.postgresUs }),
       statementsPerDelivery: drained.statementsPerDelivery,
       rssMb: drained.rssMb,
-      cpuUsPerDelivery: drained.cpuUsPerDelivery,
-      rawCpuUsPerDelivery: median([before.cpuUs, after.cpuUs]),
       deliveries: count,
       connections: drained.connections,
     }
@@ -65,15 +69,4 @@ async function seed(bench: Bench, place: string, urls: readonly string[]): Promi
     const keys = made.map(({ key }) => key)
     await addMessages(store, app.key, messages[bench.store], () => keys)
   })
-}
-
-async function runRaw(
-  bench: Bench,
-  { receiver, urls }: Receiving,
-  reference: Child<SendCommands>,
-): Promise<{ perSec: number; cpuUs: number }> {
-  bench.note('running the bare loop')
-  await receiver.ask('reset', 'counts')
-  const { answered, cpuUs } = await reference.ask('run', { urls, connectionsEach: concurrency, seconds: rawSeconds })
-  return { perSec: steadyRate((await receiver.ask('totals')).timeline), cpuUs: cpuUs / answered }
 }
