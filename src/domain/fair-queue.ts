@@ -37,13 +37,19 @@ export class FairQueue<T> {
 
   /** Takes the next item of the tenant whose turn it is. */
   shift(): T | undefined {
+    return this.shiftSome(1)[0]
+  }
+
+  /** Takes up to `atMost` items of the tenant whose turn it is. */
+  shiftSome(atMost: number): T[] {
     const tenant = this.#ring.shift()
-    if (tenant === undefined) return undefined
+    if (tenant === undefined) return []
     const items = this.#tenants.get(tenant) as Queue<T>
-    const item = items.shift()
-    this.#size--
+    const taken: T[] = []
+    while (taken.length < atMost && items.size > 0) taken.push(items.shift() as T)
+    this.#size -= taken.length
     if (items.size > 0) this.#ring.push(tenant)
     else this.#tenants.delete(tenant)
-    return item
+    return taken
   }
 }

@@ -1,12 +1,17 @@
 import { FairQueue } from '../domain/fair-queue.ts'
+import { Queue } from '../domain/queue.ts'
 import type { Regions } from '../domain/region.ts'
 import type { DueLane, DuePlace, Store } from '../store/store.ts'
 
+/**
+ * Lanes that an application gets at its turn. They were stored one after the other, so they lie beside each other, and so do
+ * their rows: the pages that a claim, the verdicts and a release write are a fraction of those of as many applications.
+ */
+const lanesPerTurn = 8
 /** Applications that one step of the walk looks at. */
-const applicationsPerStep = 128
-/** Lanes that a pass finds of each application: many where few applications have lanes that are due, else few. */
+const applicationsPerStep = 64
+/** Lanes that a pass finds of each application: many where few applications have lanes that are due, else a turn. */
 const lanesPerPass = 256
-const leastLanesEach = 4
 /**
  * An application of which this many owned lanes have started nothing gets no more: it has no slots, or may not send for a
  * moment. Its other lanes cost no memory meanwhile, and do not delay those of others.
@@ -14,18 +19,25 @@ const leastLanesEach = 4
 const unstartedLimit = 32
 
 /**
- * Chooses the lanes that are claimed next while more are due than one claim takes. Applications take turns, a lane a turn,
- * from the first claim on. The walk over the store's due lanes goes on where it stopped, so that a choice costs the same
- * however many lanes are due; a lane that wakes meanwhile takes its turn without waiting for the walk, unless others of its
- * application wait already.
+ * Chooses the lanes that are claimed next while more are due than one claim takes. Applications take turns, a few lanes a
+ * turn, from the first claim on. The walk over the store's due lanes goes on where it stopped, so that a choice costs the same
+ * however many lanes are due.
+ *
+ * A lane that wakes meanwhile does not wait for the walk, unless others of its application wait already. Where its application
+ * had no turn yet in the pass under way, it goes before the others: the first message of a tenant must not wait for a turn of
+ * a thousand tenants with a backlog. Up to half of a choice goes to such lanes, so that newcomers without end hold nobody up.
  */
 export class ClaimTurns {
   readonly #parts: ClaimTurnsParts
   #isCrowded = false
   #waiting = new FairQueue<DueLane>()
+  /** A lane each of applications that had no turn in the pass under way. */
+  #newcomers = new Queue<DueLane>()
+  /** Applications that had a turn in the pass under way, or wait for their first as newcomers. */
+  readonly #served = new Set<number>()
   /** Where the walk stopped; null in front of the first application. */
   #place: DuePlace | null = null
-  #lanesEach = leastLanesEach
+  #lanesEach = lanesPerTurn
   /** Applications of which the pass under way found lanes. */
   readonly #found = new Set<number>()
 
@@ -46,15 +58,27 @@ export class ClaimTurns {
   /** These lanes are due from now on. */
   woken(lanes: readonly DueLane[]): void {
     if (!this.#isCrowded) return
-    for (const lane of lanes) if (!this.#waiting.has(lane.app)) this.#waiting.push(lane.app, lane)
+    for (const lane of lanes) {
+      if (this.#waiting.has(lane.app)) continue
+      if (this.#served.has(lane.app)) this.#waiting.push(lane.app, lane)
+      else {
+        this.#served.add(lane.app)
+        this.#newcomers.push(lane)
+      }
+    }
   }
 
   /** Chooses up to `max` lanes; none while all that are due belong to applications that get no more. */
-  async next(max: number): Promise<number[]> {
-    const chosen = this.#choose(max)
-    if (chosen.length === max || (chosen.length > 0 && this.#place === null)) return chosen
-    await this.#walk()
-    return [...chosen, ...this.#choose(max - chosen.length)]
+  async next(max: number): Promise<readonly number[]> {
+    const choice = new Choice(max, (app) => this.#parts.unstarted(app))
+    this.#welcome(choice, max >> 1)
+    const tookTurns = this.#takeTurns(choice)
+    if (!choice.isFull && (this.#place !== null || !tookTurns)) {
+      await this.#walk()
+      this.#takeTurns(choice)
+    }
+    this.#welcome(choice, choice.room)
+    return [...choice.chosen]
   }
 
   /** One step of the walk. A pass that finds nothing due ends the crowd. */
@@ -63,6 +87,7 @@ export class ClaimTurns {
     if (this.#place === null) {
       // Lanes that were not chosen in the last pass are found again.
       this.#waiting = new FairQueue()
+      this.#served.clear()
       this.#found.clear()
     }
     const most = { applications: applicationsPerStep, lanesEach: this.#lanesEach }
@@ -73,25 +98,67 @@ export class ClaimTurns {
     }
     this.#place = next
     if (next !== null) return
-    this.#lanesEach = Math.max(leastLanesEach, Math.ceil(lanesPerPass / Math.max(1, this.#found.size)))
+    this.#lanesEach = Math.max(lanesPerTurn, Math.ceil(lanesPerPass / Math.max(1, this.#found.size)))
     if (this.#found.size === 0) this.#isCrowded = false
   }
 
-  #choose(max: number): number[] {
-    const chosen: number[] = []
-    const ofApp = new Map<number, number>()
-    const kept: DueLane[] = []
-    for (let left = this.#waiting.size; left > 0 && chosen.length < max; left--) {
-      const lane = this.#waiting.shift() as DueLane
-      const taken = ofApp.get(lane.app) ?? this.#parts.unstarted(lane.app)
-      if (taken >= unstartedLimit) kept.push(lane)
-      else {
-        ofApp.set(lane.app, taken + 1)
-        chosen.push(lane.endpoint)
+  /** Adds lanes whose turn it is; answers whether there were any. */
+  #takeTurns(choice: Choice): boolean {
+    let tookTurns = false
+    // Ends when as many turns in a row have led to nothing as applications wait.
+    for (let vain = 0; vain < this.#waiting.tenants && !choice.isFull; vain++) {
+      for (const lane of this.#waiting.shiftSome(Math.min(lanesPerTurn, choice.room))) {
+        if (choice.take(lane)) {
+          this.#served.add(lane.app)
+          tookTurns = true
+          vain = -1
+        } else this.#waiting.push(lane.app, lane)
       }
     }
-    for (const lane of kept) this.#waiting.push(lane.app, lane)
-    return chosen
+    return tookTurns
+  }
+
+  /** Adds lanes of newcomers. */
+  #welcome(choice: Choice, atMost: number): void {
+    for (let left = Math.min(this.#newcomers.size, atMost); left > 0; left--) {
+      const lane = this.#newcomers.shift() as DueLane
+      if (!choice.take(lane)) this.#waiting.push(lane.app, lane)
+    }
+  }
+}
+
+/** Lanes that are being chosen. */
+class Choice {
+  /** A lane that woke may be found by the walk as well. */
+  readonly #chosen = new Set<number>()
+  readonly #max: number
+  readonly #unstartedOf: (app: number) => number
+  readonly #ofApp = new Map<number, number>()
+
+  constructor(max: number, unstartedOf: (app: number) => number) {
+    this.#max = max
+    this.#unstartedOf = unstartedOf
+  }
+
+  get chosen(): Iterable<number> {
+    return this.#chosen
+  }
+
+  get room(): number {
+    return this.#max - this.#chosen.size
+  }
+
+  get isFull(): boolean {
+    return this.room === 0
+  }
+
+  /** Chooses a lane, unless its application gets no more. */
+  take({ app, endpoint }: DueLane): boolean {
+    const taken = this.#ofApp.get(app) ?? this.#unstartedOf(app)
+    if (taken >= unstartedLimit) return false
+    this.#ofApp.set(app, taken + 1)
+    this.#chosen.add(endpoint)
+    return true
   }
 }
 

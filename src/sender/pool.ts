@@ -27,7 +27,7 @@ export class Pool {
   readonly #live = new Set<Connection>()
   readonly #attemptLimitBytes: number
   readonly #retired = new WeakSet<Origin>()
-  #idleCount = 0
+  readonly #idle = new IdleOrder()
 
   /** `attemptLimitBytes` limits the bytes that one attempt reads from its socket. */
   constructor(connect: Connect, clock: Clock, attemptLimitBytes: number) {
@@ -44,7 +44,7 @@ export class Pool {
   take(origin: Origin): Connection {
     const connection = this.#groups.get(origin.key)?.idle.pop()
     if (connection === undefined) return this.takeNew(origin)
-    this.#idleCount--
+    this.#idle.remove(connection)
     return connection
   }
 
@@ -60,21 +60,25 @@ export class Pool {
     return connection
   }
 
-  /** Takes back a connection whose attempt ended well. */
+  /**
+   * Takes back a connection whose attempt ended well. When too many are idle, the one that has been idle the longest goes: its
+   * origin may have no more work, while that of the connection given back has just had some.
+   */
   give(connection: Connection, now: SteadyMs): void {
     const group = this.#groups.get(connection.origin.key)
     if (
       group === undefined ||
       group.idle.length >= maxIdlePerOrigin ||
-      this.#idleCount >= maxIdle ||
       now - connection.openedAt > maxAgeMs ||
       (connection.origin.identity !== undefined && this.#retired.has(connection.origin))
     ) {
       this.drop(connection)
       return
     }
+    const oldest = this.#idle.size >= maxIdle ? this.#idle.oldest : undefined
+    if (oldest) this.#onDisconnect(oldest)
     group.idle.push(connection)
-    this.#idleCount++
+    this.#idle.add(connection)
   }
 
   /** Closes a connection. */
@@ -91,8 +95,10 @@ export class Pool {
   retire(origin: Origin): void {
     this.#retired.add(origin)
     const idle = this.#groups.get(origin.key)?.idle.splice(0) ?? []
-    this.#idleCount -= idle.length
-    for (const connection of idle) this.drop(connection)
+    for (const connection of idle) {
+      this.#idle.remove(connection)
+      this.drop(connection)
+    }
   }
 
   /** Closes every connection and waits until their sockets are closed. */
@@ -100,18 +106,60 @@ export class Pool {
     const connections = [...this.#live]
     this.#live.clear()
     this.#groups.clear()
-    this.#idleCount = 0
+    this.#idle.clear()
     await Promise.all(connections.map((connection) => connection.destroy()))
   }
 
   /** A receiver may close an idle connection at any time. undici reports the loss of a connection in use to its attempt. */
   #onDisconnect(connection: Connection): void {
     const idle = this.#groups.get(connection.origin.key)?.idle
-    const at = idle?.lastIndexOf(connection) ?? -1
+    // Those that have been idle the longest are at the front, and go first.
+    const at = idle?.indexOf(connection) ?? -1
     if (idle === undefined || at < 0) return
     idle.splice(at, 1)
-    this.#idleCount--
+    this.#idle.remove(connection)
     this.drop(connection)
+  }
+}
+
+/** All idle connections, in the order in which they fell idle: a list that is linked through them. */
+class IdleOrder {
+  #oldest: Connection | undefined
+  #newest: Connection | undefined
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  get oldest(): Connection | undefined {
+    return this.#oldest
+  }
+
+  add(connection: Connection): void {
+    connection.idleBefore = this.#newest
+    connection.idleAfter = undefined
+    if (this.#newest) this.#newest.idleAfter = connection
+    else this.#oldest = connection
+    this.#newest = connection
+    this.#size++
+  }
+
+  remove(connection: Connection): void {
+    const { idleBefore, idleAfter } = connection
+    if (idleBefore) idleBefore.idleAfter = idleAfter
+    else this.#oldest = idleAfter
+    if (idleAfter) idleAfter.idleBefore = idleBefore
+    else this.#newest = idleBefore
+    connection.idleBefore = undefined
+    connection.idleAfter = undefined
+    this.#size--
+  }
+
+  clear(): void {
+    this.#oldest = undefined
+    this.#newest = undefined
+    this.#size = 0
   }
 }
 
@@ -137,6 +185,9 @@ export class Connection {
   /** Whether the socket has carried no request yet. */
   fresh = true
   openedAt: SteadyMs = 0
+  /** Its neighbours among all idle connections, while it is one; see `IdleOrder`. */
+  idleBefore: Connection | undefined
+  idleAfter: Connection | undefined
   /** The first error of the socket. undici reports a TLS alert as a hang-up, because the receiver hangs up after it. */
   socketError: Error | undefined
   /** Called when the receiver sends more bytes than one attempt reads; without it, the connection is dropped. */

@@ -160,11 +160,13 @@ export interface LaneEffects {
 export interface Bounding {
   /**
    * Unowned lanes in which deliveries wait, among the next `limit` endpoints behind `after` that have any waiting. Each comes
-   * with the first row of every class, due or not. `next` is null behind the last endpoint.
+   * with the first row of every class, due or not. Lanes that became due within the last `wakingMs` are left out: a worker is
+   * about to take them. `next` is null behind the last endpoint.
    */
   readResting(
     after: number | null,
     limit: number,
+    wakingMs?: number,
   ): Promise<{ readonly lanes: readonly RestingLane[]; readonly next: number | null }>
   /** The first `limit` rows of every class of one queue, due or not. */
   readFronts(endpoint: number, limit: number): Promise<PendingRow[]>

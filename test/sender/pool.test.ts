@@ -75,6 +75,28 @@ test('no more than 256 connections of one origin are kept idle', async (t) => {
   assert.deepEqual(pool.size, { connections: 256, origins: 1 })
 })
 
+test('beyond 2,048 idle connections, the one that was idle the longest is closed', async (t) => {
+  const pool = new Pool(connector(), systemClock, 64 * 1024)
+  t.after(() => pool.close())
+  // Connections that were never used have no socket, so that 2,100 of them cost nothing here.
+  const origins = Array.from({ length: 21 }, (_, n) => originAt(n + 1))
+  const all = origins.flatMap((origin) => Array.from({ length: 100 }, () => ({ origin, taken: pool.takeNew(origin) })))
+  for (const { taken } of all) pool.give(taken, 0)
+
+  assert.deepEqual(pool.size, { connections: 2048, origins: 21 })
+  const [first, second] = [origins[0] as Origin, origins[20] as Origin]
+  const kept = Array.from({ length: 48 }, () => pool.take(first))
+  assert.deepEqual(
+    kept,
+    all
+      .slice(52, 100)
+      .map(({ taken }) => taken)
+      .toReversed(),
+  )
+  assert.ok(!all.some(({ taken }) => taken === pool.take(first)), 'its 52 oldest are gone')
+  assert.equal(pool.take(second), all.at(-1)?.taken)
+})
+
 test('a connection older than a minute is not kept, however busy it is', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
   let steady = 0

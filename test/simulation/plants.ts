@@ -353,7 +353,7 @@ export const plants: Record<string, Plant> = {
   'a sweep ends what an owner is sending': {
     store: (store) =>
       overriding(store, {
-        async readResting(after, limit) {
+        async readResting(after, limit, wakingMs) {
           const { counts } = await store.surveyWaiting(null, 1000)
           const impostor = await store.join({ leaseMs: 1000, description: 'impostor' })
           for (const { endpoint, app } of counts) {
@@ -363,7 +363,7 @@ export const plants: Record<string, Plant> = {
             await store.settle(impostor, [end], { holds: [], disable: [], health: [] })
           }
           await store.leave(impostor)
-          return store.readResting(after, limit)
+          return store.readResting(after, limit, wakingMs)
         },
       }),
   },

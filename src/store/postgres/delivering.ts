@@ -133,8 +133,11 @@ const findResting = postgresStatement('find-resting')`
       select max(endpoint) as last, count(endpoint) as looked from walk
     ), resting as materialized (
       select walk.endpoint, lane.app, e.flow, e.retry
-        from walk cross join lateral (
-               select app from lane where endpoint = walk.endpoint and owner is null limit 1
+        from clock cross join walk cross join lateral (
+               select app from lane
+                where endpoint = walk.endpoint and owner is null
+                  and (due_at is null or due_at not between clock.now - $3 + 1 and clock.now)
+                limit 1
              ) as lane
        cross join lateral (
                select flow, retry from endpoint where key = walk.endpoint and deleted_at is null limit 1
@@ -243,8 +246,8 @@ export function delivering(database: Database): Omit<Deliveries, 'readExpired'> 
 
     settle: settling(database),
 
-    async readResting(after, limit) {
-      const rows = await relaxed.run<RestingRow>(findResting, [after ?? -1, limit])
+    async readResting(after, limit, wakingMs = 0) {
+      const rows = await relaxed.run<RestingRow>(findResting, [after ?? -1, limit, wakingMs])
       const { last, looked } = rows[0] as RestingRow
       return { lanes: lanesOf(rows), next: looked < limit ? null : last }
     },

@@ -77,7 +77,8 @@ function toOutgoing(values: OutgoingValues | undefined): Outgoing[] {
 const selectNextEndpoint = 'select min(endpoint) as endpoint from pending where endpoint > ?'
 const selectResting = `
   select lane.app, endpoint.flow, endpoint.retry from lane join endpoint on endpoint.key = lane.endpoint
-  where lane.endpoint = ? and lane.owner is null and endpoint.deleted_at is null`
+  where lane.endpoint = ?1 and lane.owner is null and (lane.due_at is null or lane.due_at not between ?2 and ?3)
+    and endpoint.deleted_at is null`
 const rowColumns = pendingColumns('pending', ':now')
 const selectFront = `
   select ${rowColumns} from pending where endpoint = :endpoint and class = :class order by due_at, message limit +:limit`
@@ -187,7 +188,7 @@ export function delivering(connection: Connection): MaybeSynchronous<Omit<Delive
 
     settle: settling(connection),
 
-    readResting(after, limit) {
+    readResting(after, limit, wakingMs = 0) {
       const now = connection.now()
       const lanes: RestingLane[] = []
       let cursor = after ?? -1
@@ -195,7 +196,7 @@ export function delivering(connection: Connection): MaybeSynchronous<Omit<Delive
         const endpoint = nextEndpoint.get(cursor)?.endpoint ?? null
         if (endpoint === null) return { lanes, next: null }
         cursor = endpoint
-        const found = resting.get(endpoint)
+        const found = resting.get(endpoint, now - wakingMs + 1, now)
         if (found === undefined) continue
         const { app, flow, retry } = found
         const bounds = { flow: toFlow(fromJson(flow)), retry: fromJson<RestingLane['retry']>(retry) }

@@ -54,6 +54,19 @@ export function bounding(open: Open): void {
     assert.deepEqual(await world.store.readResting(null, 10), { lanes: [], next: null })
   })
 
+  test('lanes that became due a moment ago can be left out', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [waking, stopped] = [await world.endpoint(app), await world.endpoint(app, { paused: true })]
+    const sleeping = await world.endpoint(app)
+    await world.publish([waking, stopped])
+    await world.publish([sleeping], { delayMs: 60_000 })
+    const found = async (wakingMs: number) =>
+      (await world.store.readResting(null, 10, wakingMs)).lanes.map(({ endpoint }) => endpoint)
+    assert.deepEqual(await found(60_000), [stopped.key, sleeping.key])
+    assert.deepEqual(await found(0), [waking.key, stopped.key, sleeping.key])
+  })
+
   test('the head of a queue is read in order, whether or not it is due', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
