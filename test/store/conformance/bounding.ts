@@ -61,6 +61,7 @@ export function bounding(open: Open): void {
     const sleeping = await world.endpoint(app)
     await world.publish([waking, stopped])
     await world.publish([sleeping], { delayMs: 60_000 })
+    await world.woken(waking, sleeping)
     const found = async (wakingMs: number) =>
       (await world.store.readResting(null, 10, wakingMs)).lanes.map(({ endpoint }) => endpoint)
     assert.deepEqual(await found(60_000), [stopped.key, sleeping.key])
