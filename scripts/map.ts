@@ -5,7 +5,12 @@ import { dirname, join, relative } from 'node:path'
  * Prints the house: files and lines per folder, which folder imports which, the longest files, and how many files each
  * noun of the glossary is spread over. Exits with 1 when folders import each other in a circle, or when a file is longer
  * than 400 lines. Files and lines are counted and not limited: they grow with what Sluice can do, and a limit of files only
- * made small ones merge. `npm run map`; `npm run map -- --files` lists every file.
+ * made small ones merge.
+ *
+ *     npm run map
+ *     npm run map -- --files                 every file
+ *     npm run map -- --noun schedule         the hand-made files of one noun, and those that only name it
+ *     npm run map -- --field missedLimit     the places that name a field
  */
 const longestLines = 400
 const root = join(import.meta.dirname, '..')
@@ -18,6 +23,12 @@ interface SourceFile {
   readonly imports: readonly string[]
   readonly text: string
 }
+
+const asked = new Map(process.argv.slice(2).map((flag, i, flags) => [flag, flags[i + 1] ?? '']))
+const [noun, field] = [asked.get('--noun'), asked.get('--field')]
+if (noun !== undefined) showNoun(noun)
+if (field !== undefined) showField(field)
+if (noun !== undefined || field !== undefined) process.exit()
 
 const files = globSync('**/*.{ts,sql}', { cwd: source })
   .filter((path) => !path.includes('migrations/'))
@@ -78,6 +89,40 @@ function read(path: string): SourceFile {
     relative(source, join(source, dirname(path), target)),
   )
   return { path, folder: folderOf(path), lines: text.split('\n').length - 1, imports: [...new Set(found)], text }
+}
+
+/** Hand-made files of the program and its pages; recorded answers, generated clients and dumps of schemas are none. */
+function handMade(): { readonly path: string; readonly text: string }[] {
+  const made = ['operations/example-answers.json', 'ui/src/api/schema.ts', 'ui/src/api/forms.ts', 'schema.sql']
+  return globSync(['src/**/*.{ts,sql}', 'ui/src/**/*.{ts,tsx}'], { cwd: root })
+    .filter((path) => !path.includes('migrations/') && !made.some((name) => path.endsWith(name)))
+    .sort()
+    .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+}
+
+/** A noun's own files are named for it, by their folder or themselves. Registries and users import one of these. */
+function showNoun(name: string): void {
+  const own = new RegExp(`(^|[/.-])${name}s?([/.-]|$)`)
+  const imported = new RegExp(`(?:from|import\\()\\s*'[^']*[/-]${name}s?[/.-][^']*'`)
+  const all = handMade()
+  const named = all.filter(({ path }) => own.test(path))
+  const users = all.filter((file) => !named.includes(file) && imported.test(file.text))
+  const lines = named.reduce((sum, { text }) => sum + text.split('\n').length - 1, 0)
+  console.log(`${name}: ${named.length} files of its own, ${lines} lines`)
+  for (const { path, text } of named) console.log(String(text.split('\n').length - 1).padStart(6), path)
+  console.log(`${users.length} files that import one of them`)
+  for (const { path } of users) console.log(`       ${path}`)
+}
+
+/** The lines that name a field as the API does, as a column, as a flag, or as a name within another one. */
+function showField(name: string): void {
+  const snake = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  const named = new RegExp(`\\b(${name}|${snake}|${snake.replaceAll('_', '-')})\\b`)
+  const places = handMade().flatMap(({ path, text }) =>
+    text.split('\n').flatMap((line, i) => (named.test(line) ? [`${path}:${i + 1}: ${line.trim()}`] : [])),
+  )
+  console.log(`${name}: ${places.length} places`)
+  for (const place of places) console.log(`  ${place}`)
 }
 
 /** The folder of a file; the three files at the top are the composition root. */
