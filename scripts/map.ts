@@ -1,11 +1,11 @@
 import { globSync, readFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 
 /**
  * Prints the house: files and lines per folder, which folder imports which, the longest files, and how many files each
- * noun of the glossary is spread over. Exits with 1 when folders import each other in a circle, or when a file is longer
- * than 400 lines. Files and lines are counted and not limited: they grow with what Sluice can do, and a limit of files only
- * made small ones merge.
+ * noun of the glossary is spread over. Exits with 1 when folders import each other in a circle, when a file is longer than
+ * 400 lines, or when a feature has a file outside of its folder, or more than 8. Files and lines are counted and not limited:
+ * they grow with what Sluice can do, and a limit of files only made small ones merge.
  *
  *     npm run map
  *     npm run map -- --files                 every file
@@ -13,8 +13,17 @@ import { dirname, join, relative } from 'node:path'
  *     npm run map -- --field missedLimit     the places that name a field
  */
 const longestLines = 400
+const mostFilesOfNoun = 8
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'src')
+
+/** Files of a feature and of the kit of nouns that belong to a layer by their names; the others are pure. */
+const layers: Readonly<Record<string, string>> = {
+  'rows.ts': 'store/sql',
+  'schemas.ts': 'operations',
+  'routes.ts': 'operations/nouns',
+  'command.ts': 'cli',
+}
 
 interface SourceFile {
   readonly path: string
@@ -79,6 +88,7 @@ const problems = [
     (circle) => `Folders import each other in a circle: ${circle.join(' → ')}.`,
   ),
   ...code.filter(({ lines }) => lines > longestLines).map(({ path, lines }) => `${path} has ${lines} lines.`),
+  ...featureProblems(),
 ]
 for (const problem of problems) console.error(problem)
 if (problems.length > 0) process.exitCode = 1
@@ -98,6 +108,20 @@ function handMade(): { readonly path: string; readonly text: string }[] {
     .filter((path) => !path.includes('migrations/') && !made.some((name) => path.endsWith(name)))
     .sort()
     .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+}
+
+/** Features that have files beside their folder, or too many of them. Pages are in a folder of their own. */
+function featureProblems(): string[] {
+  const own = handMade().map(({ path }) => path)
+  return globSync('features/*', { cwd: source }).flatMap((folder) => {
+    const named = new RegExp(`(^|[/.-])${basename(folder).replace(/s$/, '')}s?([/.-]|$)`)
+    const files = own.filter((path) => named.test(path))
+    const outside = files.filter((path) => path.startsWith('src/') && !path.startsWith(`src/${folder}/`))
+    return [
+      ...outside.map((path) => `${path} belongs into src/${folder}.`),
+      ...(files.length > mostFilesOfNoun ? [`src/${folder} and its pages are ${files.length} files.`] : []),
+    ]
+  })
 }
 
 /** A noun's own files are named for it, by their folder or themselves. Registries and users import one of these. */
@@ -125,9 +149,10 @@ function showField(name: string): void {
   for (const place of places) console.log(`  ${place}`)
 }
 
-/** The folder of a file; the three files at the top are the composition root. */
+/** The folder of a file, or the layer that its name says; the three files at the top are the composition root. */
 function folderOf(path: string): string {
   const folder = dirname(path)
+  if (/^(features|noun)\b/.test(folder)) return layers[basename(path)] ?? folder
   return folder === '.' ? '(top)' : folder
 }
 

@@ -21,8 +21,8 @@ const [folder] = process.argv.slice(2)
 if (folder === undefined) throw new Error('Name the folder to write to: npx node scripts/outside.ts FOLDER')
 
 const outside: Readonly<Record<string, string>> = {
-  'openapi.json': `${JSON.stringify(openApiDocument(), null, 2)}\n`,
-  ...Object.fromEntries([...files('src/store/*/schema.sql'), ...files('docs/*.md'), ...files('ui/src/api/*.ts')]),
+  'openapi.json': `${JSON.stringify(inOrder(openApiDocument()), null, 2)}\n`,
+  ...Object.fromEntries([...files('src/store/*/schema.sql'), ...files('docs/*.md')]),
   'help.txt': helpOf(program()).join('\n'),
   ...Object.fromEntries(['bash', 'zsh', 'fish'].map((shell) => [`completion.${shell}`, completion(shell)])),
   'sqlite.sql': await statements('sqlite'),
@@ -39,6 +39,14 @@ function files(pattern: string): [string, string][] {
   return globSync(pattern, { cwd: root })
     .sort()
     .map((path) => [path, readFileSync(join(root, path), 'utf8')])
+}
+
+/** The same value with the properties of objects, and the names of those that are required, in one order: no client sees it. */
+function inOrder(value: unknown, name = ''): unknown {
+  if (Array.isArray(value)) return name === 'required' ? value.toSorted() : value.map((item) => inOrder(item))
+  if (typeof value !== 'object' || value === null) return value
+  const sorted = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(sorted.map(([key, item]) => [key, inOrder(item, key)]))
 }
 
 /** The program with its commands, none of which is run. */

@@ -13,12 +13,19 @@ type Fields = Readonly<Record<string, Field>>
 /** How the flags of fields that are objects are read, by the names of the fields. */
 export type Readers = Readonly<Record<string, Kind<unknown>>>
 
-/** Adds the flag of every field that has one. */
+/** Adds the flag of every field that has one, and the flag that negates it. */
 export function addFields(command: Commander, fields: Fields, readers: Readers = {}): Commander {
   for (const [name, field] of Object.entries(fields)) {
-    if (field.flag !== undefined) command.addOption(optionOf(field.flag, field, readers[name]))
+    if (field.flag === undefined) continue
+    command.addOption(optionOf(field.flag, field, readers[name]))
+    if (field.negated !== undefined) command.option(`--no-${flagName(field.flag)}`, field.negated)
   }
   return command
+}
+
+/** Some of the fields, in this order. */
+export function picked<F extends Fields>(fields: F, ...names: (keyof F & string)[]): Fields {
+  return Object.fromEntries(names.flatMap((name) => (fields[name] === undefined ? [] : [[name, fields[name]]])))
 }
 
 function optionOf(flag: string, field: Field, reader: Kind<unknown> | undefined): Option {

@@ -16,7 +16,14 @@ export type SimpleForm =
   | { readonly is: 'choice'; readonly words: readonly string[] }
   | { readonly is: 'boolean' }
   | { readonly is: 'instant' }
-  | { readonly is: 'list'; readonly of: SimpleForm; readonly max: number }
+  /** Of one value at least, unless it may be empty. A value that is given twice counts once, unless it is refused. */
+  | {
+      readonly is: 'list'
+      readonly of: SimpleForm
+      readonly max: number
+      readonly empty?: true
+      readonly unique?: true
+    }
   /** Text by name. */
   | { readonly is: 'labels' }
   | { readonly is: 'headers' }
@@ -37,6 +44,8 @@ export interface Field {
   readonly description: string
   /** The help of the flag, where the flag differs from the field of the API. */
   readonly help?: string
+  /** The help of the flag that begins with `--no-`, for a flag without a value. */
+  readonly negated?: string
 }
 
 /** The name of a field in a query: `event_types` for `eventTypes`. */
@@ -78,6 +87,11 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
 /** One value at least. A value that is given twice counts once. */
 export function list(of: Kind<string>, max: number): Kind<readonly string[]> {
   return { is: 'list', of, max }
+}
+
+/** Any number of values, each once. */
+export function set(of: Kind<string>, max: number): Kind<readonly string[]> {
+  return { is: 'list', of, max, empty: true, unique: true }
 }
 
 export const boolean: Kind<boolean> = { is: 'boolean' }

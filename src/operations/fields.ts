@@ -265,7 +265,11 @@ export function schemaOf(form: SimpleForm): TSchema {
     case 'instant':
       return dateTime
     case 'list':
-      return Type.Array(schemaOf(form.of), { minItems: 1, maxItems: form.max })
+      return Type.Array(schemaOf(form.of), {
+        ...(form.empty !== true && { minItems: 1 }),
+        maxItems: form.max,
+        ...(form.unique === true && { uniqueItems: true }),
+      })
     case 'labels':
       return Labels
     case 'headers':

@@ -1,5 +1,5 @@
 import type { FieldError } from '../domain/app-error.ts'
-import { isObject, type JsonObject } from '../domain/event-type.ts'
+import { isObject, type JsonObject } from '../domain/json-object.ts'
 import type { Parts } from '../domain/turns.ts'
 
 /**

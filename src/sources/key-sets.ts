@@ -1,4 +1,4 @@
-import { isObject } from '../domain/event-type.ts'
+import { isObject } from '../domain/json-object.ts'
 
 /** A set of public keys (JWKS) as its server sent it. */
 export interface FetchedKeys {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { exampleOf } from '../../src/domain/event-type.ts'
+import { exampleOf } from '../../src/features/event-types/example.ts'
 
 test("the schema's own examples come first, the last when there are not that many", () => {
   const schema = { examples: [{ a: 1 }, { a: 2 }], type: 'object', properties: { b: {} } }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { readYaml } from '../../src/operations/nouns/event-type-import.ts'
+import { readYaml } from '../../src/operations/yaml.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { type Answer, openApi } from './api.ts'
 

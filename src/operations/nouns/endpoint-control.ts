@@ -2,16 +2,11 @@ import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import { type Clock, type EpochMs, parseInstant } from '../../domain/clock.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
-import {
-  ExampleTooLarge,
-  exampleOf,
-  exampleValuesLimit,
-  isShownTo,
-  type JsonObject,
-  newestSchema,
-} from '../../domain/event-type.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
+import type { JsonObject } from '../../domain/json-object.ts'
 import type { Outcome } from '../../domain/outcome.ts'
+import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../features/event-types/example.ts'
+import { isShownTo, newestSchema } from '../../features/event-types/noun.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'
 import { headerNames } from '../../wire/receiver.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'

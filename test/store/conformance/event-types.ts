@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { NewEventType } from '../../../src/store/configuration.ts'
+import type { NewEventType } from '../../../src/features/event-types/noun.ts'
 import { begin, type Open } from './harness.ts'
 
 export function eventTypes(open: Open): void {

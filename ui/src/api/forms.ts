@@ -989,16 +989,6 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "uniqueItems": true,
         "description": "Feature flags: only portal tokens with one of them see the event type; null for all."
       },
-      "featureFlag": {
-        "type": [
-          "string",
-          "null"
-        ],
-        "minLength": 1,
-        "maxLength": 256,
-        "pattern": "^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
-        "description": "Svix's older field for the first of `featureFlags`."
-      },
       "groupName": {
         "type": [
           "string",
@@ -1008,6 +998,16 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maxLength": 256,
         "pattern": "^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
         "description": "Kept for Svix's clients."
+      },
+      "featureFlag": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "minLength": 1,
+        "maxLength": 256,
+        "pattern": "^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
+        "description": "Svix's older field for the first of `featureFlags`."
       }
     },
     "additionalProperties": false

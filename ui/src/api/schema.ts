@@ -116,7 +116,7 @@ export type ErasureReportOut = { version: number; task: string; app: string; sub
 
 export type EventExampleIn = { eventType: string; exampleIndex?: number }
 
-export type EventTypeFromOpenApi = { name: string; description: string; deprecated: boolean; schemas: Record<string, unknown> | null; groupName: string | null; featureFlags: string[] | null }
+export type EventTypeFromOpenApi = { name: string; description: string; deprecated: boolean; schemas: Record<string, unknown> | null; featureFlags: string[] | null; groupName: string | null }
 
 export type EventTypeImportOpenApiIn = { spec?: Record<string, unknown> | null; specRaw?: string | null; dryRun?: boolean; replaceAll?: boolean }
 
@@ -124,13 +124,13 @@ export type EventTypeImportOpenApiOut = { data: EventTypeImportOpenApiOutData }
 
 export type EventTypeImportOpenApiOutData = { modified: string[]; to_modify: EventTypeFromOpenApi[] | null }
 
-export type EventTypeIn = { name: string; description: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; featureFlag?: string | null; groupName?: string | null }
+export type EventTypeIn = { name: string; description: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; groupName?: string | null; featureFlag?: string | null }
 
-export type EventTypeOut = { name: string; description: string; deprecated: boolean; schemas: Record<string, unknown> | null; groupName: string | null; featureFlags: string[] | null; archived: boolean; featureFlag: string | null; createdAt: string; updatedAt: string }
+export type EventTypeOut = { name: string; description: string; archived: boolean; deprecated: boolean; schemas: Record<string, unknown> | null; featureFlags: string[] | null; groupName: string | null; createdAt: string; updatedAt: string; featureFlag: string | null }
 
-export type EventTypePatch = { description?: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; featureFlag?: string | null; groupName?: string | null }
+export type EventTypePatch = { description?: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; groupName?: string | null; featureFlag?: string | null }
 
-export type EventTypeUpdate = { description: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; featureFlag?: string | null; groupName?: string | null }
+export type EventTypeUpdate = { description: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; groupName?: string | null; featureFlag?: string | null }
 
 export type FindOut = { data: FoundOut[] }
 

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { pageItems } from '../../../src/domain/api.ts'
+import { eventType } from '../../../src/features/event-types/noun.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
@@ -8,7 +9,7 @@ import { act } from '../parts/act.ts'
 import { Button } from '../parts/button.tsx'
 import { Code } from '../parts/code.tsx'
 import { confirm, Dialog } from '../parts/dialog.tsx'
-import { Form } from '../parts/form.tsx'
+import { Form, formFields } from '../parts/form.tsx'
 import { Menu } from '../parts/menu.tsx'
 import { Empty, Failure, Loading, Page, SearchField, Section } from '../parts/page.tsx'
 import { Tag } from '../parts/pill.tsx'
@@ -17,7 +18,7 @@ import { say } from '../parts/toast.tsx'
 import { navigate, type Params, query, setQuery } from '../router.ts'
 import { isAdmin } from '../session.ts'
 
-const fields = ['name', 'description', 'groupName', 'schemas', 'featureFlags', 'deprecated', 'archived'] as const
+const fields = formFields(eventType)
 
 /** The catalogue of event types. */
 export function EventTypesPage() {

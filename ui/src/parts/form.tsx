@@ -1,4 +1,5 @@
 import { useId, useRef, useState } from 'preact/hooks'
+import type { Declaration } from '../../../src/noun/noun.ts'
 import { toApiError } from '../api/ask.ts'
 import { Button } from './button.tsx'
 import { capital, words } from './text.ts'
@@ -45,6 +46,13 @@ interface FormProps {
   readonly kind?: 'primary' | 'danger'
   onSave(values: Values): Promise<unknown>
   onCancel?(): void
+}
+
+/** The fields of a noun that its form shows: in their order, with the switches last. */
+export function formFields({ fields }: Declaration): string[] {
+  const isSwitch = (name: string) => fields[name]?.kind.is === 'boolean'
+  const names = Object.keys(fields)
+  return [...names.filter((name) => !isSwitch(name)), ...names.filter(isSwitch)]
 }
 
 /** A form whose fields, hints and checks follow from the schema of a request body. */

@@ -1,7 +1,14 @@
-import { type Item, pathOf } from './client.ts'
-import { change, jsonValue, option, type RemoteCommands, type Session } from './command.ts'
-import { counted, facts, instant, text } from './table.ts'
-import { readFileOrInput } from './terminal.ts'
+import { type Item, pathOf } from '../../cli/client.ts'
+import { change, jsonValue, type RemoteCommands, type Session } from '../../cli/command.ts'
+import { addFields, fieldsOf, picked } from '../../cli/field-options.ts'
+import { counted, facts, instant, text } from '../../cli/table.ts'
+import { readFileOrInput } from '../../cli/terminal.ts'
+import { eventType } from './noun.ts'
+
+const readers = { schemas: jsonValue }
+/** The flags of a new event type, and those of a change, in the order of the help. */
+const made = picked(eventType.fields, 'groupName', 'schemas')
+const changed = picked(eventType.fields, 'description', 'groupName', 'archived', 'deprecated', 'schemas')
 
 /** `sluice event-type`: the event types and their schemas. */
 export function addEventType(commands: RemoteCommands): void {
@@ -26,31 +33,26 @@ export function addEventType(commands: RemoteCommands): void {
     session.show(await session.client.get(pathOf('event-type', name), query), (item) => describe(session, item))
   })
 
-  group
-    .add('create <name> <description>', 'create an event type', async (session, [name, description]) => {
-      const body = { name, description, ...fieldsOf(session) }
-      const made = await session.client.post('/event-type', { body })
-      session.show(made, (item) => describe(session, item))
+  addFields(
+    group.add('create <name> <description>', 'create an event type', async (session, [name, description]) => {
+      const body = { name, description, ...fieldsOf(session, made) }
+      const item = await session.client.post('/event-type', { body })
+      session.show(item, (shown) => describe(session, shown))
       const { items } = await session.client.list('/event-type', { include_archived: true }, 2)
       if (items.length === 1) session.terminal.printError(firstNote)
-    })
-    .option('--group <NAME>', 'the group it is shown in')
-    .addOption(schemasOption())
+    }),
+    made,
+    readers,
+  )
 
-  group
-    .add('update <name>', 'change the given fields of an event type', async (session, [name]) => {
-      const { description, archived, deprecated } = session.options
-      const body = { description, archived, deprecated, ...fieldsOf(session) }
-      const item = await change(session, pathOf('event-type', name), body)
-      session.show(item, (changed) => describe(session, changed))
-    })
-    .option('--description <TEXT>', 'description')
-    .option('--group <NAME>', 'the group it is shown in')
-    .option('--archived', 'archive it: hide it from lists')
-    .option('--no-archived', 'unarchive it')
-    .option('--deprecated', 'mark it as deprecated')
-    .option('--no-deprecated', 'remove the deprecated mark')
-    .addOption(schemasOption())
+  addFields(
+    group.add('update <name>', 'change the given fields of an event type', async (session, [name]) => {
+      const item = await change(session, pathOf('event-type', name), fieldsOf(session, changed))
+      session.show(item, (shown) => describe(session, shown))
+    }),
+    changed,
+    readers,
+  )
 
   group
     .addConfirmed(
@@ -85,12 +87,6 @@ export function addEventType(commands: RemoteCommands): void {
 const firstNote =
   'Note: this is the first event type of the server. From now on, endpoints of all applications may name known event types only; ' +
   'set SLUICE_CHECK_EVENT_TYPES=never on the server to accept any.'
-
-const schemasOption = () => option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue)
-
-function fieldsOf({ options }: Session): Item {
-  return { groupName: options.group, schemas: options.schemas }
-}
 
 function stateOf({ archived, deprecated }: Item): string {
   if (archived === true) return 'archived'

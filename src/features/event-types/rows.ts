@@ -1,38 +1,60 @@
 import { AppError } from '../../domain/app-error.ts'
-import { type EventType, isShownTo } from '../../domain/event-type.ts'
 import { defined, isSame } from '../../domain/field.ts'
-import type { EventTypeSummary, EventTypes, NewEventType } from '../configuration.ts'
-import { among, forUpdate, greatest } from './dialect.ts'
-import type { Methods, Port, Transaction, Work } from './port.ts'
+import type { Change } from '../../noun/noun.ts'
+import { rowOf } from '../../noun/rows.ts'
+import { among, forUpdate, greatest } from '../../store/sql/dialect.ts'
+import type { Methods, Port, Transaction, Work } from '../../store/sql/port.ts'
 import {
   beyond,
-  columnsOf,
   direction,
   inBothOrders,
   parameters,
   replacements,
-  type Shape,
-  snakeCase,
   statement,
   toPage,
-  type Values,
-  valuesOf,
-} from './statement.ts'
+} from '../../store/sql/statement.ts'
+import type { Page, PageRequest } from '../../store/store.ts'
+import { type EventType, eventType, isShownTo, type NewEventType } from './noun.ts'
 
-const settable = snakeCase('description', 'archived', 'deprecated', 'schemas', 'featureFlags', 'groupName')
-const settableColumns = Object.values(settable)
-const insertInto = `(name, ${settableColumns.join(', ')}, created_at, updated_at)`
-const columns = columnsOf<EventType>({ ...snakeCase('name'), ...settable, ...snakeCase('createdAt', 'updatedAt') })
-const shape: Shape<EventType> = { json: ['schemas', 'featureFlags'], flags: ['archived', 'deprecated'] }
+/** The kinds of events that are known. Publishing does not ask for them; subscribing does, once there are any. */
+export interface EventTypes {
+  /** Rejects with AppError `event_type_exists` unless the name is new or archived; an archived one is replaced. */
+  createEventType(input: NewEventType): Promise<EventType>
+  /** Replaces the event type of that name, or makes it. */
+  putEventType(input: NewEventType): Promise<{ readonly eventType: EventType; readonly created: boolean }>
+  updateEventType(name: string, change: Change<typeof eventType>): Promise<EventType | undefined>
+  /** Answers whether there was one. */
+  deleteEventType(name: string): Promise<boolean>
+  findEventType(name: string): Promise<EventType | undefined>
+  /** By name, in the order of its bytes; those that a caller with these feature flags sees, null for all. */
+  listEventTypes(
+    page: PageRequest<string>,
+    includeArchived: boolean,
+    flags?: ReadonlySet<string> | null,
+  ): Promise<Page<EventType>>
+  /** Replaces or makes all of these at once; with `replaceAll` every other one is archived. */
+  importEventTypes(inputs: readonly NewEventType[], replaceAll: boolean): Promise<void>
+  /**
+   * The event types among these names. Undefined as long as there is no event type at all, unless `always` is set.
+   */
+  eventTypesAmong(names: readonly string[], always?: boolean): Promise<readonly EventTypeSummary[] | undefined>
+  /** The first names of event types that are not archived, in the order of their bytes, as by `listEventTypes`. */
+  eventTypeNames(limit: number, flags?: ReadonlySet<string> | null): Promise<string[]>
+}
 
-const values = `values (:name, ${parameters(settableColumns)}, :now, :now)`
+type EventTypeSummary = Pick<EventType, 'name' | 'archived' | 'featureFlags'>
+
+const { settable, columns, shape, valuesOf } = rowOf<typeof eventType, EventType>(eventType, 'createdAt', 'updatedAt')
+const changeable = settable.filter((column) => column !== 'name')
+const insertInto = `(${settable.join(', ')}, created_at, updated_at)`
+const values = `values (${parameters(settable)}, :now, :now)`
 const insertEventType = statement<EventType>('insert-event-type', shape)`
   insert into event_type ${insertInto} ${values} on conflict (name) do nothing returning ${columns}`
 // A row that is left alone is not returned.
 const upsertEventType = statement<EventType>('upsert-event-type', shape)`
   insert into event_type as known ${insertInto} ${values}
   on conflict (name) do update
-    set ${replacements(settableColumns)},
+    set ${replacements(changeable)},
         updated_at = ${greatest('excluded.updated_at', 'known.updated_at')}
     where known.archived or not :only_archived
   returning ${columns}`
@@ -59,7 +81,7 @@ const selectNames = statement<Omit<EventTypeSummary, 'archived'>>('event-type-na
 /** The kinds of events that are known. */
 export function eventTypes(port: Port): Methods<EventTypes> {
   function* put(sql: Transaction, input: NewEventType, onlyArchived = false): Work<EventType | undefined> {
-    return yield* sql.first(upsertEventType, { ...valuesFor(input), only_archived: onlyArchived })
+    return yield* sql.first(upsertEventType, { ...valuesOf(input), only_archived: onlyArchived })
   }
 
   return {
@@ -71,7 +93,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
 
     *putEventType(input) {
       return yield* port.transaction(function* (sql) {
-        const made = yield* sql.first(insertEventType, valuesFor(input))
+        const made = yield* sql.first(insertEventType, valuesOf(input))
         if (made) return { eventType: made, created: true }
         return { eventType: (yield* put(sql, input)) as EventType, created: false }
       })
@@ -124,8 +146,4 @@ export function eventTypes(port: Port): Methods<EventTypes> {
       return rows.filter((row) => isShownTo(flags, row)).map(({ name }) => name)
     },
   }
-}
-
-function valuesFor(input: NewEventType): Values {
-  return valuesOf(input, { name: 'name', ...settable })
 }
