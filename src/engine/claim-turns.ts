@@ -25,7 +25,7 @@ const unstartedLimit = 32
  *
  * A lane that wakes meanwhile does not wait for the walk, unless others of its application wait already. Where its application
  * had no turn yet in the pass under way, it goes before the others: the first message of a tenant must not wait for a turn of
- * a thousand tenants with a backlog. Up to half of a choice goes to such lanes, so that newcomers without end hold nobody up.
+ * a thousand tenants with a backlog. Up to half of a choice goes to such lanes, so that newcomers without end hold no lane up.
  */
 export class ClaimTurns {
   readonly #parts: ClaimTurnsParts

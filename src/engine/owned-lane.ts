@@ -297,7 +297,7 @@ export class OwnedLane {
   }
 
   /**
-   * Whether the lane has nothing to send before the instant, as far as this worker knows. One that leaves may have work for
+   * Whether the lane has nothing to send before the instant, as far as this worker knows. A lane that leaves may have work for
    * its next owner, and there is none before it has been released.
    */
   isIdleUntil(at: SteadyMs, now: SteadyMs): boolean {
