@@ -296,8 +296,11 @@ export async function schemaPlan(config: Config): Promise<SchemaPlan> {
 }
 
 async function schemaOf({ store, storeDirect }: Config): Promise<Schema> {
-  if (store.kind === 'postgres')
-    return (await import('../store/postgres/migrate.ts')).readSchema(storeDirect ?? store.url)
+  if (store.kind === 'postgres') {
+    const { readSchema } = await import('../store/postgres/migrate.ts')
+    const { Servers } = await import('../store/postgres/servers.ts')
+    return readSchema(new Servers({ url: storeDirect ?? store.url, clock: systemClock }))
+  }
   return (await import('../store/sqlite/migrate.ts')).readSchema(store.path)
 }
 

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { mostRegions } from '../domain/region.ts'
 import { readNetwork } from '../wire/network.ts'
+import { readPostgresUrl, WrongPostgresUrl } from '../wire/postgres-address.ts'
 import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'
 
 /**
@@ -35,17 +36,29 @@ export const store: Kind<StoreSetting> = {
     const expected = 'sqlite:PATH or postgres://USER@HOST/DATABASE'
     if (typeof raw !== 'string') throw new WrongValue(expected)
     if (raw.startsWith('sqlite:') && raw.length > 'sqlite:'.length) return { kind: 'sqlite', path: raw.slice(7) }
-    if (/^postgres(ql)?:\/\//.test(raw) && URL.canParse(raw)) return { kind: 'postgres', url: raw }
-    throw new WrongValue(expected)
+    if (!isPostgres(raw)) throw new WrongValue(expected)
+    return { kind: 'postgres', url: readablePostgres(raw) }
   },
   show: (value) => (value.kind === 'sqlite' ? `sqlite:${value.path}` : maskUrl(value.url)),
+}
+
+const isPostgres = (text: string) => /^postgres(ql)?:\/\//.test(text)
+
+function readablePostgres(url: string): string {
+  try {
+    readPostgresUrl(url)
+    return url
+  } catch (error) {
+    if (error instanceof WrongPostgresUrl) throw new WrongValue(error.message)
+    throw error
+  }
 }
 
 /** `postgres://…`, its password masked when shown. */
 export const postgresServer: Kind<string> = {
   placeholder: 'URL',
   parse(raw) {
-    if (typeof raw === 'string' && /^postgres(ql)?:\/\//.test(raw) && URL.canParse(raw)) return raw
+    if (typeof raw === 'string' && isPostgres(raw)) return readablePostgres(raw)
     throw new WrongValue('postgres://USER@HOST/DATABASE')
   },
   show: maskUrl,

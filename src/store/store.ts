@@ -99,7 +99,7 @@ export interface StoreContext {
 
 /** The database is busy, gone or full. The call may or may not have taken effect; repeating it is safe. */
 export class StoreTrouble extends Error {
-  override readonly name = 'StoreTrouble'
+  override readonly name: string = 'StoreTrouble'
   /** A sentence for callers, where there is more to say than that the store cannot answer. */
   readonly detail: string | undefined
 

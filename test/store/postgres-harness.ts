@@ -2,6 +2,7 @@ import { after } from 'node:test'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openPostgresStore } from '../../src/store/postgres/open.ts'
+import { Servers } from '../../src/store/postgres/servers.ts'
 import type { Store, StoreContext, Watcher } from '../../src/store/store.ts'
 import { databaseTemplateVariable } from '../prepared.ts'
 import type { Foreign, Harness } from './conformance/harness.ts'
@@ -14,6 +15,11 @@ export const context: StoreContext = {
   random: systemRandom,
   randomText: systemRandomText,
   vault: testVault,
+}
+
+/** The server at a URL, or the one of several that takes writes. */
+export function serversAt(url: string): Servers {
+  return new Servers({ url, clock: systemClock })
 }
 
 let shared: Promise<PostgresServer> | undefined

@@ -3,7 +3,9 @@ import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
   cpSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -13,6 +15,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import pg from 'pg'
 import { freePort } from '../e2e/free-port.ts'
 
 /** A Postgres server in a process of its own, with its files in one directory. It ends with this process. */
@@ -68,6 +71,49 @@ export class PostgresProcess {
     return new PostgresProcess(folder, program, await freePort(), settings, variables)
   }
 
+  /**
+   * Copies the cluster of this running server into a new directory below `parent`, for a server that follows this one. Its
+   * `name` is that by which this server knows it.
+   */
+  async makeStandby(
+    parent: string,
+    name: string,
+    settings: Readonly<Record<string, string>>,
+  ): Promise<PostgresProcess> {
+    const folder = mkdtempSync(join(parent, 'sluice-standby-'))
+    removeAtExit(folder)
+    chmodSync(folder, 0o711)
+    const data = dataIn(folder)
+    const client = new pg.Client(this.url)
+    await client.connect()
+    try {
+      await client.query("select pg_backup_start('standby', true)")
+      // The log comes from the server itself, and its files may go while they are copied.
+      const log = join(dataIn(this.#folder), 'pg_wal')
+      copyLive(dataIn(this.#folder), data, [log, join(dataIn(this.#folder), 'postmaster.pid')])
+      mkdirSync(join(data, 'pg_wal'))
+      const { rows } = await client.query('select labelfile from pg_backup_stop(false)')
+      writeFileSync(join(data, 'backup_label'), rows[0].labelfile)
+    } finally {
+      await client.end()
+    }
+    const standby = new PostgresProcess(folder, this.#program, await freePort(), settings, this.#variables)
+    standby.follow(this, name)
+    return standby
+  }
+
+  /** Has this server, which is stopped, follow another one from its next start on. */
+  follow(primary: PostgresProcess, name: string): void {
+    const data = dataIn(this.#folder)
+    const { hostname, port, username, password } = new URL(primary.url)
+    const conninfo = `host=${hostname} port=${port} user=${username} password=${password} application_name=${name}`
+    writeFileSync(join(data, 'standby.signal'), '')
+    writeFileSync(join(data, 'postgresql.auto.conf'), `primary_conninfo = '${conninfo}'\n`)
+    const { uid, gid } = this.#program.user
+    chmodSync(data, 0o700)
+    if (uid !== undefined) execFileSync('chown', ['-R', `${uid}:${gid}`, data])
+  }
+
   /** The files of the cluster, and the user that owns them where it is another one than that of this process. */
   get data(): { readonly folder: string; readonly uid?: number; readonly gid?: number } {
     return { folder: dataIn(this.#folder), ...this.#program.user }
@@ -88,7 +134,7 @@ export class PostgresProcess {
       child.stderr.setEncoding('utf8').on('data', (text: string) => {
         // The server writes a line for each refused statement, as long as it runs.
         said = (said + text).slice(-10_000)
-        if (said.includes('database system is ready to accept connections')) resolve()
+        if (/database system is ready to accept (read-only )?connections/.test(said)) resolve()
       })
       child.once('error', reject)
       child.once('exit', () => reject(new Error(`Postgres ended before it was ready:\n${said}`)))
@@ -125,6 +171,18 @@ export class PostgresProcess {
     while (backends.some((pid) => isRunning(pid))) await new Promise((resolve) => setTimeout(resolve, 2))
   }
 
+  /** Stops every process of the server in the middle of whatever it does: its connections stay open and are not answered. */
+  freeze(): void {
+    signal(this.pid, 'SIGSTOP')
+    for (const pid of childrenOf(this.pid)) signal(pid, 'SIGSTOP')
+  }
+
+  /** Lets the server go on after `freeze`. */
+  thaw(): void {
+    for (const pid of childrenOf(this.pid)) signal(pid, 'SIGCONT')
+    signal(this.pid, 'SIGCONT')
+  }
+
   /** Ends one process that serves a connection, as the kernel does when memory runs out. Postgres then starts again. */
   killBackend(chosen: (backends: readonly number[]) => number): void {
     const { pid } = this
@@ -138,6 +196,21 @@ export class PostgresProcess {
     await this.stop('at once')
     rmSync(this.#folder, { recursive: true, force: true })
   }
+}
+
+/** Copies a folder whose files change and vanish meanwhile, without some of them. */
+function copyLive(from: string, to: string, without: readonly string[]): void {
+  if (without.includes(from)) return
+  if (!lstatSync(from, { throwIfNoEntry: false })?.isDirectory()) {
+    try {
+      copyFileSync(from, to)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+    return
+  }
+  mkdirSync(to, { recursive: true })
+  for (const name of readdirSync(from)) copyLive(join(from, name), join(to, name), without)
 }
 
 /** The binaries, and the user that runs them: Postgres refuses to run as root. */

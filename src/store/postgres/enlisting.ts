@@ -9,12 +9,12 @@ import {
 } from '../publishing.ts'
 import { publishEnlisted } from '../sql/intake.ts'
 import { finishLater, waitFor } from '../sql/port.ts'
+import { columnTypes } from './client.ts'
 import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
 import { postgresPort } from './port.ts'
 import {
-  clientConfig,
   commitDurably,
   made,
   type PostgresStatement,
@@ -87,8 +87,7 @@ class LaterWakes extends LaneWakes {
 }
 
 /** Publishes within callers' transactions on the same database. */
-export function enlisting(database: Database, url: string): Enlisting {
-  const { types } = clientConfig(url)
+export function enlisting(database: Database): Enlisting {
   let applied: Promise<unknown> | undefined
 
   /** Rejects unless the client sees the tables of this very store. */
@@ -126,7 +125,7 @@ export function enlisting(database: Database, url: string): Enlisting {
         throw new NotEnlistableError('The store is a Postgres database: publish with a client of the package pg.')
       }
       await openSavepoint(connection)
-      const sessions = sessionsOver(connection, types)
+      const sessions = sessionsOver(connection, columnTypes)
       try {
         await assertSameDatabase(sessions.run)
         const enlisted = await publish(sessions, ref, match)

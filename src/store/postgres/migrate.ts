@@ -1,4 +1,4 @@
-import pg from 'pg'
+import type pg from 'pg'
 import {
   knownMigrations,
   type Migration,
@@ -10,7 +10,7 @@ import {
   worksSince,
 } from '../migrations.ts'
 import { locks } from '../sql/dialect.ts'
-import { clientConfig } from './sessions.ts'
+import type { Servers } from './servers.ts'
 import { explain } from './trouble.ts'
 
 const createMigrationTable = `
@@ -36,10 +36,10 @@ const insertMigration = `
  * each looks again once it holds the lock. Throws, and changes nothing, while processes run that would not survive it. The answer is a line for the log when the database is newer than the program.
  */
 export async function migrate(
-  url: string,
+  servers: Servers,
   migrations: readonly Migration[] = knownMigrations('postgres'),
 ): Promise<string | undefined> {
-  return withClient(url, async (client) => {
+  return withClient(servers, async (client) => {
     await assertNoneBreaks(client, migrations)
     for (;;) {
       // Read again after each: a newer program may have migrated beyond what this one survives meanwhile.
@@ -52,19 +52,22 @@ export async function migrate(
 }
 
 /** The schema of the database, which is only read. */
-export async function readSchema(url: string): Promise<Schema> {
+export async function readSchema(servers: Servers): Promise<Schema> {
   try {
-    return await withClient(url, schemaOf)
+    return await withClient(servers, schemaOf)
   } catch (error) {
     throw explain(error)
   }
 }
 
 /** Works on a connection of its own, without the time limit on answers: a migration takes as long as it takes. */
-async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ ...clientConfig(url), query_timeout: 0 })
-  client.on('error', () => {})
-  await client.connect()
+async function withClient<T>(servers: Servers, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = await servers.connect(async () => {
+    const made = servers.newClient({ query_timeout: 0 })
+    made.on('error', () => {})
+    await made.connect()
+    return made
+  })
   try {
     return await work(client)
   } finally {

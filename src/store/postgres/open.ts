@@ -19,16 +19,20 @@ import { Poller } from './polling.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
 import { Presence } from './presence.ts'
 import { historyRemover } from './retention.ts'
+import { Servers } from './servers.ts'
 import { openSessions, postgresStatement, type Sessions, writeNothing } from './sessions.ts'
 import { Listener, Signals } from './signals.ts'
 import { explain, UnfitServerError } from './trouble.ts'
 
 export interface PostgresOptions {
+  /** One server or several, as `readPostgresUrl` has it. */
   readonly url: string
   /** The server itself, where `url` leads to a pooler: for notifications, locks of a session and migrations. */
   readonly directUrl?: string | null
   /** Connections at most, the one that listens included. */
   readonly connections?: number | null
+  /** Reads the password of both, in place of that of the URLs. */
+  readonly readPassword?: (() => Promise<string>) | undefined
 }
 
 const pingServer = postgresStatement('ping')`select 1`
@@ -38,11 +42,14 @@ const verdictMs = 1000
 
 /** Opens the database, makes sure that a commit survives power loss, and brings the tables up to date. */
 export async function openPostgresStore(context: StoreContext, options: PostgresOptions): Promise<Store> {
-  const { url, directUrl } = options
+  const { url, directUrl, readPassword } = options
+  const serversAt = (at: string) => new Servers({ url: at, clock: context.clock, readPassword })
+  const servers = serversAt(url)
+  const direct = directUrl == null ? servers : serversAt(directUrl)
   const onTrouble = (sentence: string) => context.onTrouble?.(sentence)
   let isPooled = false
   const shared = {
-    url,
+    servers,
     onTrouble,
     onPooler: () => {
       isPooled = true
@@ -54,7 +61,7 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     // The first connection is refused when the server is not durable, before anything is written.
     await durable.run(pingServer)
     await relaxed.run(pingServer)
-    const notice = await migrate(directUrl ?? url)
+    const notice = await migrate(direct)
     if (notice !== undefined) context.log?.(notice)
     const time = new ServerTime(context.clock)
     await keepUp(durable, time)
@@ -65,12 +72,10 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     const port = postgresPort(database)
     if (!(await finishLater(areSealed(port)))) await finishLater(sealAll(port))
     const hearing =
-      isPooled && directUrl == null
-        ? new Poller(context, signals)
-        : new Listener(directUrl ?? url, context, signals, presence)
+      isPooled && directUrl == null ? new Poller(context, signals) : new Listener(direct, context, signals, presence)
     if (isPooled && directUrl == null) context.log?.(pollingInstead)
     await hearing.open(durable.run)
-    return storeOver(url, hearing, database)
+    return storeOver(hearing, database)
   } catch (error) {
     await Promise.all([durable.end(), relaxed.end()])
     // The start says it in full.
@@ -127,7 +132,7 @@ async function scrub({ relaxed, context }: Database): Promise<void> {
   }
 }
 
-function storeOver(url: string, hearing: Listener | Poller, database: Database): Store {
+function storeOver(hearing: Listener | Poller, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
   const port = postgresPort(database)
   const taking = intake(database)
@@ -154,7 +159,7 @@ function storeOver(url: string, hearing: Listener | Poller, database: Database):
     ...ownership(database, partitions),
     ...delivering(database),
     ...idempotency(database),
-    ...enlisting(database, url),
+    ...enlisting(database),
     ...trailing(database),
     upkeep: () => keepUp(durable, database.time),
     scrubErased: () => scrub(database),

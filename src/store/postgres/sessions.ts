@@ -1,7 +1,9 @@
 import pg from 'pg'
 import { register } from '../sql/statement.ts'
+import { connectionTimeoutMillis, statementTimeoutMs } from './client.ts'
 import { type Naming, namingOf, runWith, settingLocally } from './pooled.ts'
-import { durabilityProof, explain, IsolationError, NotDurableError, spoilsConnection } from './trouble.ts'
+import { type Servers, type Standing, standingColumns } from './servers.ts'
+import { durabilityProof, explain, IsolationError, NotDurableError, StandbyError, spoilsConnection } from './trouble.ts'
 
 /** A statement the server prepares once per connection, under its name. */
 export interface PostgresStatement {
@@ -52,7 +54,7 @@ export interface Sessions {
 }
 
 interface SessionOptions {
-  readonly url: string
+  readonly servers: Servers
   /** Whether a commit waits until it is on disk. */
   readonly durable: boolean
   /** By default four, and three behind a pooler, which has few for all. */
@@ -62,47 +64,9 @@ interface SessionOptions {
   readonly onTrouble: (sentence: string) => void
 }
 
-const statementTimeoutMs = 10_000
 const directConnections = 4
 /** With both kinds, three processes have two to spare in a pool of twenty, also when each connection is kept for one client. */
 const pooledConnections = 3
-
-/** Settings of every connection Sluice makes. */
-export function clientConfig(url: string): pg.ClientConfig {
-  return {
-    connectionString: url,
-    application_name: 'sluice',
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    connectionTimeoutMillis: 5_000,
-    // A connection whose other end has silently gone would wait for a quarter of an hour; the server answers or cancels
-    // sooner than this.
-    query_timeout: statementTimeoutMs + 5_000,
-    types: { getTypeParser: parserOf },
-  }
-}
-
-// Keys and instants stay below 2^53, so bigint columns are read as numbers: by our connections only, not by every user
-// of the driver in this process.
-const bigint = 20
-const bigintArray = 1016
-const bytea = 17
-
-function parserOf(oid: number, format?: 'text' | 'binary') {
-  if (oid === bigint) return Number
-  if (oid === bigintArray) return parseIntegers
-  if (oid === bytea) return parseHex
-  return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text')
-}
-
-/** Bytes arrive as `\\x` and two digits each; the driver's own parser also knows what servers before 9.0 sent. */
-function parseHex(text: string): Buffer {
-  return Buffer.from(text.slice(2), 'hex')
-}
-
-function parseIntegers(text: string): number[] {
-  return text === '{}' ? [] : text.slice(1, -1).split(',').map(Number)
-}
 
 /**
  * Every statement is an index probe per element of an array, and must stay one whatever the statistics say: on a table
@@ -158,12 +122,17 @@ function transactionSettings(durable: boolean): string {
 const inspect = `
   select pg_backend_pid() as pid, current_setting('fsync') as fsync,
          current_setting('full_page_writes') as full_page_writes,
-         current_setting('default_transaction_isolation') as isolation`
+         current_setting('default_transaction_isolation') as isolation, ${standingColumns}`
 
 /** Opens connections on demand; none is made before the first statement. */
 export function openSessions(options: SessionOptions): Sessions {
+  const { servers } = options
   const pool = new pg.Pool({
-    ...clientConfig(options.url),
+    // A constructor that answers an object makes that object.
+    Client: function makeClient() {
+      return servers.newClient()
+    } as unknown as new () => pg.ClientBase,
+    connectionTimeoutMillis,
     max: options.connections ?? directConnections,
     idleTimeoutMillis: 60_000,
     onConnect: async (client: pg.ClientBase) => {
@@ -189,7 +158,7 @@ export function openSessions(options: SessionOptions): Sessions {
 
   const sessions: Sessions = {
     run: async (statement, values) => {
-      const client = await connect(pool)
+      const client = await connect(servers, pool)
       try {
         const naming = poolers.get(client)
         const rows =
@@ -197,12 +166,12 @@ export function openSessions(options: SessionOptions): Sessions {
         client.release()
         return rows as never[]
       } catch (error) {
-        client.release(spoilsConnection(error))
+        client.release(isLost(servers, error))
         throw explain(error)
       }
     },
     transaction: async (work) => {
-      const client = await connect(pool)
+      const client = await connect(servers, pool)
       try {
         const naming = poolers.get(client)
         await client.query(
@@ -216,7 +185,7 @@ export function openSessions(options: SessionOptions): Sessions {
         client.release()
         return result
       } catch (error) {
-        client.release(spoilsConnection(error) || !(await rolledBack(client)))
+        client.release(isLost(servers, error) || !(await rolledBack(client)))
         throw explain(error)
       }
     },
@@ -229,9 +198,16 @@ function nameless(statement: PostgresStatement, naming: Naming | undefined): Pos
   return naming === 'unnamed' ? { name: '', text: statement.text } : statement
 }
 
-async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
+/** Whether the connection cannot be used for something else. Of several servers, another one may take writes then. */
+function isLost(servers: Servers, error: unknown): boolean {
+  const lost = spoilsConnection(error)
+  if (lost) servers.doubt()
+  return lost
+}
+
+async function connect(servers: Servers, pool: pg.Pool): Promise<pg.PoolClient> {
   try {
-    return await pool.connect()
+    return await servers.connect(() => pool.connect())
   } catch (error) {
     throw explain(error)
   }
@@ -251,7 +227,11 @@ async function rolledBack(client: pg.PoolClient): Promise<boolean> {
   }
 }
 
-interface Inspected {
+const standbyAlone =
+  'The Postgres server is a standby, which takes no writes: name the primary, or all of them as ' +
+  'postgres://HOST1,HOST2/DATABASE?target_session_attrs=read-write, and Sluice finds the one that is the primary'
+
+interface Inspected extends Standing {
   readonly pid: number
   readonly fsync: string
   readonly full_page_writes: string
@@ -264,11 +244,12 @@ interface Inspected {
  */
 async function prepare(client: pg.ClientBase, durable: boolean): Promise<Naming | undefined> {
   const { rows } = await client.query<Inspected>(inspect)
-  const { pid, isolation, ...server } = rows[0] as Inspected
-  const weak = Object.entries(server).filter(([, value]) => value !== 'on')
+  const { pid, isolation, fsync, full_page_writes, isStandby } = rows[0] as Inspected
+  if (isStandby) throw new StandbyError(standbyAlone)
+  const weak = Object.entries({ fsync, full_page_writes }).filter(([, value]) => value !== 'on')
   if (weak.length > 0) {
     const list = weak.map(([name, value]) => `${name} = ${value}`).join(', ')
-    throw new NotDurableError(`The Postgres server would lose accepted messages in a power cut: ${list}.`)
+    throw new NotDurableError(`The Postgres server would lose accepted messages in a power cut: ${list}`)
   }
   if (!isDirect(client, pid)) {
     if (isolation !== settings.default_transaction_isolation) throw new IsolationError(isolation)

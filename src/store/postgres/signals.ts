@@ -1,11 +1,12 @@
-import pg from 'pg'
+import type pg from 'pg'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
 import { serverStart } from '../sql/dialect.ts'
 import type { DueLane, Renewal, RowName, StoreContext, StoredMessage, Watcher } from '../store.ts'
 import type { Presence } from './presence.ts'
 import { readNames, writeNames } from './row-names.ts'
-import { clientConfig, isDirect, postgresStatement, type Run } from './sessions.ts'
+import type { Servers } from './servers.ts'
+import { isDirect, postgresStatement, type Run } from './sessions.ts'
 import { OtherServerError } from './trouble.ts'
 
 /** The channel all processes on one database share. */
@@ -178,17 +179,22 @@ const whereItLeads = {
 }
 
 const firstRetryMs = 100
-const longestRetryMs = 5_000
-/** A connection that hears nothing looks the same whether all is quiet or the other end is gone, so it asks. */
-const askEveryMs = 10_000
+/**
+ * A connection that hears nothing looks the same whether all is quiet or the other end is gone, so it asks. Where another
+ * server may be promoted at any moment, the answer matters sooner.
+ */
+const alone = { longestMs: 5_000, askEveryMs: 10_000 }
+const promotable = { longestMs: 500, askEveryMs: 1_000 }
 const answerWithinMs = 5_000
+/** While an answer is late, the other servers are asked this often whether one of them was promoted. */
+const lookEveryMs = 500
 
 /**
  * Keeps one connection listening for as long as it is open, and connects again whenever it is lost. It then signals
  * everything, because it missed the notifications in between.
  */
 export class Listener {
-  readonly #url: string
+  readonly #servers: Servers
   readonly #context: StoreContext
   readonly #signals: Signals
   readonly #presence: Presence
@@ -197,8 +203,8 @@ export class Listener {
   #retryMs = firstRetryMs
   #closed = false
 
-  constructor(url: string, context: StoreContext, signals: Signals, presence: Presence) {
-    this.#url = url
+  constructor(servers: Servers, context: StoreContext, signals: Signals, presence: Presence) {
+    this.#servers = servers
     this.#context = context
     this.#signals = signals
     this.#presence = presence
@@ -209,16 +215,10 @@ export class Listener {
    * repairs by itself.
    */
   async open(run: Run): Promise<void> {
-    const client = this.#newClient()
-    try {
-      await connect(client)
+    const client = await this.#connected(async (client) => {
       const [heard, used] = [(await client.query(whereItLeads.text)).rows[0], (await run<object>(whereItLeads))[0]]
       if (heard?.database !== (used as typeof heard)?.database) throw new OtherServerError()
-      await client.query(startListening)
-    } catch (error) {
-      await client.end().catch(() => {})
-      throw error
-    }
+    })
     await this.#use(client)
   }
 
@@ -233,7 +233,7 @@ export class Listener {
   }
 
   #newClient(): pg.Client {
-    const client = new pg.Client({ ...clientConfig(this.#url), query_timeout: answerWithinMs })
+    const client = this.#servers.newClient({ query_timeout: answerWithinMs })
     // Unheard, the event would end the process.
     client.on('error', (error) => this.#lost(client, error))
     client.on('end', () => this.#lost(client, new Error('it was ended')))
@@ -241,6 +241,22 @@ export class Listener {
       if (message.channel === channel && message.payload) this.#signals.receive(message.payload)
     })
     return client
+  }
+
+  /** A client that listens, at the server itself. */
+  #connected(check: (client: pg.Client) => Promise<void> = async () => {}): Promise<pg.Client> {
+    return this.#servers.connect(async () => {
+      const client = this.#newClient()
+      try {
+        await connect(client)
+        await check(client)
+        await client.query(startListening)
+        return client
+      } catch (error) {
+        client.end().catch(() => {})
+        throw error
+      }
+    })
   }
 
   async #use(client: pg.Client): Promise<void> {
@@ -251,13 +267,11 @@ export class Listener {
   }
 
   async #reconnect(): Promise<void> {
-    const client = this.#newClient()
+    let client: pg.Client
     try {
-      await connect(client)
-      await client.query(startListening)
+      client = await this.#connected()
     } catch {
       // The server is still out of reach. Its loss was logged, and its return will be.
-      client.end().catch(() => {})
       this.#retryLater()
       return
     }
@@ -272,19 +286,39 @@ export class Listener {
   #retryLater(): void {
     if (this.#closed) return
     const waitMs = this.#retryMs * (0.5 + this.#context.random())
-    this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2)
+    const { longestMs } = this.#servers.areSeveral ? promotable : alone
+    this.#retryMs = Math.min(longestMs, this.#retryMs * 2)
     this.#cancelTimer = this.#context.clock.after(waitMs, () => void this.#reconnect())
   }
 
   #askLater(client: pg.Client): void {
+    const { askEveryMs } = this.#servers.areSeveral ? promotable : alone
     this.#cancelTimer = this.#context.clock.after(askEveryMs, async () => {
+      const cancel = this.#servers.areSeveral ? this.#lookMeanwhile() : () => {}
       try {
         await client.query('select 1')
         if (this.#client === client) this.#askLater(client)
       } catch (error) {
         this.#lost(client, error as Error)
+      } finally {
+        cancel()
       }
     })
+  }
+
+  /** Looks at the other servers until it is cancelled: the one in use may be out of reach while its connections look open. */
+  #lookMeanwhile(): () => void {
+    let isOver = false
+    let cancel = () => {}
+    const lookLater = () => {
+      if (isOver) return
+      cancel = this.#context.clock.after(lookEveryMs, () => void this.#servers.lookElsewhere().then(lookLater))
+    }
+    lookLater()
+    return () => {
+      isOver = true
+      cancel()
+    }
   }
 
   /** A loss is often reported more than once, and may be that of a connection never used; only the first counts. */
@@ -293,6 +327,7 @@ export class Listener {
     this.#client = undefined
     this.#cancelTimer?.()
     client.end().catch(() => {})
+    this.#servers.doubt()
     this.#presence.disconnected()
     this.#context.onTrouble?.(`postgres: the listening connection was lost: ${error.message}`)
     this.#retryLater()

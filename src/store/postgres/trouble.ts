@@ -29,7 +29,12 @@ const driverTrouble =
   /^(connection terminated|timeout expired|timeout exceeded|query read timeout|client (has|was) |cannot use a pool)/i
 
 /** A server on which Sluice does not run. A store that is open meets one when the address leads elsewhere: that may pass. */
-export class UnfitServerError extends Error {}
+export class UnfitServerError extends StoreTrouble {}
+
+/** A server that follows another one takes no writes. */
+export class StandbyError extends UnfitServerError {
+  override readonly name = 'StandbyError'
+}
 
 /** A pooler in front of the server has no transactions of several statements. */
 export class PoolerError extends UnfitServerError {
@@ -90,8 +95,8 @@ function isNotDurable(error: unknown): boolean {
 
 /** The error that a caller sees for an error of the driver: trouble, a caller's mistake, or the error itself: a bug. */
 export function explain(error: unknown): unknown {
-  if (error instanceof StoreTrouble || error instanceof AppError) return error
   if (error instanceof UnfitServerError) return new StoreTrouble(`postgres: ${error.message}`, { cause: error })
+  if (error instanceof StoreTrouble || error instanceof AppError) return error
   const state = stateOf(error)
   if (state === '22021' || state === '22P05') {
     return new AppError('validation', 'Text must not contain the character U+0000.')

@@ -5,7 +5,7 @@ import { openSessions, type PostgresStatement } from '../../../src/store/postgre
 import { StoreTrouble } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { World } from '../conformance/harness.ts'
-import { newDatabase, openNewPostgresHarness, sharedServer } from '../postgres-harness.ts'
+import { newDatabase, openNewPostgresHarness, serversAt, sharedServer } from '../postgres-harness.ts'
 
 const insertEventless: PostgresStatement = {
   name: 'insert',
@@ -17,7 +17,7 @@ const insertEventless: PostgresStatement = {
 test('of two processes with the same node number, the one that meets a taken key goes on with another', async (t) => {
   const server = await sharedServer()
   const url = await newDatabase()
-  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
+  const sessions = openSessions({ servers: serversAt(url), durable: true, connections: 1, onTrouble: () => {} })
   t.after(() => sessions.end())
   // Both believe that it is the same instant, so both make the same keys.
   const time = new ServerTime(new VirtualClock())
@@ -38,7 +38,7 @@ test('of two processes with the same node number, the one that meets a taken key
 
 test('another unique value that is taken is not tried again', async (t) => {
   const url = await newDatabase()
-  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
+  const sessions = openSessions({ servers: serversAt(url), durable: true, connections: 1, onTrouble: () => {} })
   t.after(() => sessions.end())
   const keys = new Keys(sessions, new ServerTime(new VirtualClock()))
   let tries = 0

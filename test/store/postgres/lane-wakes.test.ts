@@ -9,13 +9,13 @@ import type { RowName, Watcher } from '../../../src/store/store.ts'
 import { eventually } from '../../e2e/eventually.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { World } from '../conformance/harness.ts'
-import { context, newDatabase, openNewPostgresHarness } from '../postgres-harness.ts'
+import { context, newDatabase, openNewPostgresHarness, serversAt } from '../postgres-harness.ts'
 
 /** Wake-ups of lanes on a clock of their own, on a real database; `flushed` are the lanes of each statement so far. */
 async function open(t: TestContext) {
   const clock = new VirtualClock()
   const url = await newDatabase()
-  const sessions = openSessions({ url, durable: false, connections: 1, onTrouble: () => {} })
+  const sessions = openSessions({ servers: serversAt(url), durable: false, connections: 1, onTrouble: () => {} })
   t.after(() => sessions.end())
   const flushed: string[] = []
   const begun: Promise<unknown>[] = []

@@ -10,7 +10,7 @@ import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import { ensurePartitions } from '../../../src/store/postgres/partitions.ts'
 import { openSessions } from '../../../src/store/postgres/sessions.ts'
 import { eventually } from '../../e2e/eventually.ts'
-import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
+import { context, newDatabase, serversAt, sharedServer } from '../postgres-harness.ts'
 import { dumpSchema } from './schema-dump.ts'
 
 const schemaFile = join(import.meta.dirname, '../../../src/store/postgres/schema.sql')
@@ -18,7 +18,7 @@ const schemaFile = join(import.meta.dirname, '../../../src/store/postgres/schema
 test('the checked-in schema is what the migrations make (UPDATE_SCHEMA=1 writes it)', async () => {
   const server = await sharedServer()
   const url = await server.createDatabase()
-  await migrate(url)
+  await migrate(serversAt(url))
   const made = await dumpSchema(server, url)
   if (process.env.UPDATE_SCHEMA) writeFileSync(schemaFile, made)
   assert.equal(readFileSync(schemaFile, 'utf8'), made)
@@ -37,9 +37,9 @@ test('a database is brought up to date one migration at a time, and only once', 
   const url = await server.createDatabase()
   const first = { version: 1, name: 'first', sql: 'create table a (x integer)' }
   const second = { version: 2, name: 'second', sql: 'alter table a add column y integer' }
-  await migrate(url, [first])
-  await migrate(url, [first, second])
-  await migrate(url, [first, second])
+  await migrate(serversAt(url), [first])
+  await migrate(serversAt(url), [first, second])
+  await migrate(serversAt(url), [first, second])
   const { rows } = await server.query('select version, name from migration order by version', url)
   assert.deepEqual(rows, [
     { version: 1, name: 'first' },
@@ -52,14 +52,14 @@ test('a migration that waits for a lock lets other sessions go on', async () => 
   const url = await server.createDatabase()
   const first = { version: 1, name: 'first', sql: 'create table a (x integer)' }
   const second = { version: 2, name: 'second', sql: 'alter table a add column y integer' }
-  await migrate(url, [first])
+  await migrate(serversAt(url), [first])
   const [dump, other] = [new pg.Client(url), new pg.Client(url)]
   await Promise.all([dump.connect(), other.connect()])
   try {
     await dump.query('begin')
     await dump.query('select * from a')
     let isDone = false
-    const done = migrate(url, [first, second]).then(() => {
+    const done = migrate(serversAt(url), [first, second]).then(() => {
       isDone = true
     })
     const waits = `select 1 from pg_locks where relation = 'a'::regclass and not granted`
@@ -78,9 +78,9 @@ test('a migration that fails leaves no trace', async () => {
   const server = await sharedServer()
   const url = await server.createDatabase()
   const broken = { version: 1, name: 'broken', sql: 'create table a (x integer); create table a (x integer)' }
-  await assert.rejects(migrate(url, [broken]), /already exists/)
+  await assert.rejects(migrate(serversAt(url), [broken]), /already exists/)
   assert.equal(await dumpSchema(server, url), '')
-  await migrate(url, [{ ...broken, sql: 'create table a (x integer)' }])
+  await migrate(serversAt(url), [{ ...broken, sql: 'create table a (x integer)' }])
 })
 
 test('a database with a newer schema is refused, naming both versions', async () => {
@@ -108,7 +108,7 @@ const dayMs = 24 * 60 * 60 * 1000
 test('there is a partition for today and the next three days, made once by however many ask', async () => {
   const server = await sharedServer()
   const url = await newDatabase()
-  const sessions = openSessions({ url, durable: true, connections: 4, onTrouble: () => {} })
+  const sessions = openSessions({ servers: serversAt(url), durable: true, connections: 4, onTrouble: () => {} })
   const later = Date.UTC(2031, 0, 31, 12)
   await Promise.all([1, 2, 3, 4].map(() => ensurePartitions(sessions, later)))
   await sessions.end()
@@ -149,7 +149,7 @@ test('a day whose rows already lie in the default partition stays there, and doe
     `insert into message values (${firstKeyAt(at)}, 'm', 1, 't', null, null, 'text/plain', '{}', 'x')`,
     url,
   )
-  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
+  const sessions = openSessions({ servers: serversAt(url), durable: true, connections: 1, onTrouble: () => {} })
   await ensurePartitions(sessions, at - dayMs)
   await sessions.end()
   const { rows } = await server.query(

@@ -10,7 +10,7 @@ import type { Store } from '../../../src/store/store.ts'
 import { atEnd } from '../../e2e/at-end.ts'
 import { type Harness, plainEndpoint, World } from '../conformance/harness.ts'
 import { pgbouncerVersion, startPgBouncer } from '../pgbouncer.ts'
-import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
+import { context, newDatabase, serversAt, sharedServer } from '../postgres-harness.ts'
 import { TransactionPooler } from '../transaction-pooler.ts'
 
 const skip: string | false = pgbouncerVersion === undefined && 'PgBouncer is not installed'
@@ -156,7 +156,7 @@ test('a message is undone when its commit would not be durable, whatever the con
   atEnd(t, () => store.close())
   const { key: app } = await store.createApplication({ name: 'A', uid: 'a', throttleRate: null, metadata: {} })
   const publication = await publicationTo(store, app, [])
-  const relaxed = openSessions({ url, durable: false, connections: 1, onTrouble: () => {} })
+  const relaxed = openSessions({ servers: serversAt(url), durable: false, connections: 1, onTrouble: () => {} })
   atEnd(t, () => relaxed.end())
   const statement = publishing([publication], [{ key: 1, id: 'msg_1' }], [false])
   await assert.rejects(relaxed.run(...statement), { name: 'StoreTrouble', message: /not .*durable, and was undone/ })

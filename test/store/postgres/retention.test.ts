@@ -6,14 +6,14 @@ import { ensurePartitions } from '../../../src/store/postgres/partitions.ts'
 import { openSessions } from '../../../src/store/postgres/sessions.ts'
 import { StoreTrouble } from '../../../src/store/store.ts'
 import { begin, type World } from '../conformance/harness.ts'
-import { context, openNewPostgresHarness } from '../postgres-harness.ts'
+import { context, openNewPostgresHarness, serversAt } from '../postgres-harness.ts'
 
 const day = 24 * 60 * 60 * 1000
 const limits = { historyMs: 30 * day, deadMs: 30 * day }
 
 /** Partitions for the four days from then on, made as they would have been then. */
 async function makeDays(url: string, at: number): Promise<void> {
-  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
+  const sessions = openSessions({ servers: serversAt(url), durable: true, connections: 1, onTrouble: () => {} })
   try {
     await ensurePartitions(sessions, at)
   } finally {

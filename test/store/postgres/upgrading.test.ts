@@ -4,14 +4,14 @@ import { migrate, readSchema } from '../../../src/store/postgres/migrate.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import { registeredStatements } from '../../../src/store/sql/statement.ts'
 import { type Upgraded, upgrading } from '../conformance/upgrading.ts'
-import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
+import { context, newDatabase, serversAt, sharedServer } from '../postgres-harness.ts'
 
 async function place(_: TestContext, content: 'empty' | 'migrated'): Promise<Upgraded> {
   const server = await sharedServer()
   const url = content === 'empty' ? await server.createDatabase() : await newDatabase()
   return {
-    migrate: (migrations) => migrate(url, migrations),
-    read: () => readSchema(url),
+    migrate: (migrations) => migrate(serversAt(url), migrations),
+    read: () => readSchema(serversAt(url)),
     open: (log) => openPostgresStore({ ...context, log: (line) => void log.push(line) }, { url }),
     rows: async (sql) => (await server.query(sql, url)).rows,
     async prepareAll() {
