@@ -11,6 +11,7 @@ export interface PostgresAddress {
   readonly rootCertificate: string | undefined
   readonly certificate: string | undefined
   readonly key: string | undefined
+  readonly keyPassword: string | undefined
   /** Further parameters, which are the driver's. */
   readonly others: Readonly<Record<string, string>>
 }
@@ -66,7 +67,7 @@ export function readPostgresUrl(text: string): PostgresAddress {
     user: take('user') ?? decoded(user),
     password: take('password') ?? decoded(password),
     database: decoded(database),
-    ...{ sslMode, rootCertificate, certificate, key },
+    ...{ sslMode, rootCertificate, certificate, key, keyPassword: take('sslpassword') },
   }
   const misspelt = [...parameters.keys()].find((name) => exact.test(name) && !known.includes(name))
   if (misspelt !== undefined) throw new WrongPostgresUrl(`a Postgres URL without the unknown parameter ${misspelt}`)

@@ -39,12 +39,14 @@ export function clientConfig({ address, host, isEncrypted, password }: Way): pg.
 }
 
 /** Read for each connection: authorities and certificates are renewed while programs run. */
-function encryption({ sslMode, rootCertificate, certificate, key }: PostgresAddress): ConnectionOptions {
+function encryption(address: PostgresAddress): ConnectionOptions {
+  const { sslMode, rootCertificate, certificate, key, keyPassword } = address
   const isNamed = rootCertificate !== undefined && rootCertificate !== 'system'
   return {
     ...(isNamed && { ca: readFileSync(rootCertificate, 'utf8') }),
     ...(certificate !== undefined && { cert: readFileSync(certificate, 'utf8') }),
     ...(key !== undefined && { key: readFileSync(key, 'utf8') }),
+    ...(keyPassword !== undefined && { passphrase: keyPassword }),
     ...(sslMode === 'verify-ca' && { checkServerIdentity: () => undefined }),
     rejectUnauthorized: sslMode === 'verify-ca' || sslMode === 'verify-full',
   }

@@ -19,7 +19,7 @@ interface Server {
   isEncrypted: boolean | undefined
 }
 
-/** What one server said when it was looked at. */
+/** The answer of one server to a look. */
 interface Look {
   readonly server: Server
   readonly standing?: Standing
@@ -139,7 +139,7 @@ export class Servers {
     return found
   }
 
-  /** What all servers say; only what some say, if one was promoted since the last look that found the primary. */
+  /** The answers of all servers; only of some, if one was promoted since the last look that found the primary. */
   #lookAtAll(): Promise<readonly Look[]> {
     const { promise, resolve } = Promise.withResolvers<readonly Look[]>()
     const looks: Look[] = []
@@ -184,7 +184,7 @@ export class Servers {
     return 'server'
   }
 
-  /** What has changed about the next try to log in, if anything has. */
+  /** The change that makes the next try to log in another one, if there is any. */
   async #remedyOfLogin(error: unknown, server: Server): Promise<string | undefined> {
     const { sslMode } = this.#address
     const isRefused = stateOf(error)?.startsWith('28') ?? false
@@ -212,7 +212,7 @@ export class Servers {
   }
 }
 
-/** What a server says of itself. */
+/** The part that a server plays. */
 export interface Standing {
   /** Whether it follows another server, and takes no writes. */
   readonly isStandby: boolean
