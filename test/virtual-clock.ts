@@ -2,7 +2,51 @@ import type { Clock } from '../src/domain/clock.ts'
 
 interface Timer {
   readonly at: number
-  readonly fn: () => void
+  /** Timers of one instant fire in the order in which they were set. */
+  readonly order: number
+  fn: (() => void) | undefined
+}
+
+/** A binary heap: a simulated fleet has a hundred thousand timers at once. A cancelled timer stays until its instant. */
+class Timers {
+  readonly #heap: Timer[] = []
+  #set = 0
+
+  add(at: number, fn: () => void): Timer {
+    const timer: Timer = { at, order: this.#set++, fn }
+    const heap = this.#heap
+    let i = heap.push(timer) - 1
+    for (let parent = (i - 1) >> 1; i > 0 && isBefore(timer, heap[parent] as Timer); parent = (i - 1) >> 1) {
+      heap[i] = heap[parent] as Timer
+      i = parent
+    }
+    heap[i] = timer
+    return timer
+  }
+
+  /** The next timer that was not cancelled. */
+  get first(): Timer | undefined {
+    while (this.#heap.length > 0 && this.#heap[0]?.fn === undefined) this.shift()
+    return this.#heap[0]
+  }
+
+  shift(): void {
+    const heap = this.#heap
+    const last = heap.pop()
+    if (last === undefined || heap.length === 0) return
+    let i = 0
+    for (let child = 1; child < heap.length; child = 2 * i + 1) {
+      if (child + 1 < heap.length && isBefore(heap[child + 1] as Timer, heap[child] as Timer)) child++
+      if (!isBefore(heap[child] as Timer, last)) break
+      heap[i] = heap[child] as Timer
+      i = child
+    }
+    heap[i] = last
+  }
+}
+
+function isBefore(one: Timer, other: Timer): boolean {
+  return one.at < other.at || (one.at === other.at && one.order < other.order)
 }
 
 /** One turn of the real loop, in which all microtasks run and files and sockets have a chance. */
@@ -27,8 +71,7 @@ export class VirtualClock implements Clock {
   #steady = 0
   #wallOffset: number
   #soon: (() => void)[] = []
-  /** By instant; those of one instant in the order they were set. */
-  readonly #timers: Timer[] = []
+  readonly #timers = new Timers()
   readonly #drain: () => Promise<void>
 
   constructor(startsAt = Date.UTC(2026, 0, 1), drain = turnLoop) {
@@ -45,11 +88,9 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, fn: () => void): () => void {
-    const timer: Timer = { at: this.#steady + Math.max(0, ms), fn }
-    this.#timers.splice(this.#timers.findLastIndex((other) => other.at <= timer.at) + 1, 0, timer)
+    const timer = this.#timers.add(this.#steady + Math.max(0, ms), fn)
     return () => {
-      const i = this.#timers.indexOf(timer)
-      if (i >= 0) this.#timers.splice(i, 1)
+      timer.fn = undefined
     }
   }
 
@@ -78,7 +119,7 @@ export class VirtualClock implements Clock {
 
   /** When the next timer fires, if any is set. */
   nextTimerAt(): number | undefined {
-    return this.#timers[0]?.at
+    return this.#timers.first?.at
   }
 
   /** Passes time, stopping at every timer on the way. */
@@ -86,9 +127,9 @@ export class VirtualClock implements Clock {
     const until = this.#steady + ms
     await this.settle()
     for (;;) {
-      const timer = this.#timers[0]
+      const timer = this.#timers.first
       // Sums of fractions round: a timer that is due but for that is due.
-      if (!timer || timer.at > until + 1e-9) break
+      if (timer?.fn === undefined || timer.at > until + 1e-9) break
       this.#timers.shift()
       this.#steady = Math.max(this.#steady, timer.at)
       timer.fn()
