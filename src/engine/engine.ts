@@ -77,7 +77,7 @@ export class Engine {
           inFlightLimit: parts.limits.inFlight,
           clockAt: Math.round(clock.now()),
         },
-      onRenewed: () => this.#registry.shareAmongWorkers(),
+      onRenewed: (counted) => this.#registry.shareAmongWorkers(counted),
       onDied: (workers) => {
         for (const each of workers) parts.log?.(diedText(each, 'its lease expired'))
       },

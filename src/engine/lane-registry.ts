@@ -194,8 +194,11 @@ export class LaneRegistry {
     scheduler.throttle(app, limit, membership.sharesFrom, now)
   }
 
-  /** Follows a change in the number of workers: the limits of applications are shared again, and surplus lanes leave. */
-  shareAmongWorkers(): void {
+  /**
+   * Follows a change in the number of workers: the limits of applications are shared again, and, where all lanes were just
+   * counted, surplus lanes leave.
+   */
+  shareAmongWorkers(counted: boolean): void {
     const { clock, membership } = this.#parts
     if (membership.workers !== this.#sharers) {
       this.#sharers = membership.workers
@@ -207,7 +210,7 @@ export class LaneRegistry {
       }
       for (const endpoint of apps.values()) this.#limitApplication(endpoint, now)
     }
-    if (membership.share.workers <= 1) return
+    if (!counted || membership.share.workers <= 1) return
     // Lanes beyond this worker's share leave, so that a worker that joins later gets some.
     const kept = [...this.#lanes.values()].filter((owned) => !owned.isLeaving)
     const { regionShares } = membership

@@ -4,12 +4,25 @@ import type { Renewal, Store, WorkerReport } from '../store/store.ts'
 
 /** Changes of the workers that are signalled while a renewal is under way are read together, this long after it. */
 const renewAgainMs = 50
+/** A fleet of more workers than this answers such signals one worker a millisecond: each would otherwise answer each join of all. */
+const fewWorkers = 50
+
+/**
+ * Counting lanes takes the database the longer the more of them are active, and each worker counts them. All workers together
+ * keep it busy with that for this share of the time at most, once a round of counts is longer than a lease.
+ */
+const countingShare = 0.05
+const quickRoundMs = 10_000
+const longestRoundMs = 600_000
 
 /**
  * A worker starts attempts for this long after its session has ended. Others end it no sooner than twice this time after
  * the server has seen that.
  */
 const unseenMs = 200
+
+/** Nothing is shared, so nothing is counted. */
+const alone: RegionShare = { workers: 1, activeLanes: 0, fewestLanes: 0 }
 
 /**
  * This worker's membership among the workers. It may send only while it is sure of its lease, which it measures with a
@@ -29,11 +42,16 @@ export class Membership {
   #joinedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #renewing = false
   #renewAgain = false
+  /** When the last renewal began, and when the next one will. */
+  #renewedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #renewAt: SteadyMs = Number.NEGATIVE_INFINITY
+  /** Renewals count no lanes before then. */
+  #countFrom: SteadyMs = Number.NEGATIVE_INFINITY
   /** Workers alive, as of the last renewal. */
   workers = 1
-  /** The lanes to share, and the workers that share them, as of the last renewal. */
-  share: RegionShare = { workers: 1, activeLanes: 0, fewestLanes: 0 }
-  /** The shares of the regions that this worker serves, as of the last renewal; undefined in a fleet without regions. */
+  /** The lanes to share, and the workers that share them, as of the last renewal that counted lanes. */
+  share = alone
+  /** The shares of the regions that this worker serves, as of then; undefined in a fleet without regions. */
   regionShares: ReadonlyMap<string, RegionShare> | undefined
 
   constructor(parts: MembershipParts) {
@@ -101,15 +119,34 @@ export class Membership {
     this.#cancelLapse?.()
   }
 
-  /** The workers changed: the lease is renewed now, because the answer tells the new shares. */
+  /** The workers changed: the lease is renewed now, because the answer tells the new shares. In a large fleet, soon. */
   renewNow(): void {
     if (this.#left || this.#worker === 0) return
+    const now = this.#parts.clock.steady()
+    const turnMs = this.#roundMs === 0 ? 0 : this.#worker % this.workers
+    this.#renewBy(Math.max(now + turnMs, this.#renewedAt + this.#roundMs), now)
+  }
+
+  #renewBy(at: SteadyMs, now: SteadyMs): void {
     if (this.#renewing) {
       this.#renewAgain = true
       return
     }
+    if (at >= this.#renewAt) return
     this.#cancelTimer?.()
-    void this.#renew()
+    if (at <= now) void this.#renew()
+    else this.#renewAfter(at - now)
+  }
+
+  /** How long the workers take to answer a signal one after the other. */
+  get #roundMs(): number {
+    return this.workers > fewWorkers ? this.workers : 0
+  }
+
+  #renewAfter(ms: number): void {
+    const { clock } = this.#parts
+    this.#renewAt = clock.steady() + ms
+    this.#cancelTimer = clock.after(ms, () => void this.#renew())
   }
 
   /** The store has lost sight of this process. Attempts under way go on: the database may only be restarting. */
@@ -121,7 +158,9 @@ export class Membership {
   /** The store sees this process again. The next renewal says whether this worker still lives. */
   sessionHeld(): void {
     this.#isSeen = true
-    this.renewNow()
+    if (this.#left || this.#worker === 0) return
+    const now = this.#parts.clock.steady()
+    this.#renewBy(now, now)
   }
 
   async #renew(): Promise<void> {
@@ -131,8 +170,9 @@ export class Membership {
     const isSeen = this.#isSeen
     let renewal: Renewal | undefined
     this.#renewing = true
+    this.#renewedAt = before
     try {
-      renewal = await store.renew(worker, leaseMs, this.#parts.report?.())
+      renewal = await store.renew(worker, leaseMs, this.#parts.report?.(), before >= this.#countFrom)
     } catch (error) {
       this.#parts.onTrouble(error)
     }
@@ -143,16 +183,30 @@ export class Membership {
       if (isSeen && this.#isSeen) this.#unseenFrom = Number.POSITIVE_INFINITY
       this.#extend(before)
       this.workers = renewal.workers
-      const { sharers, activeLanes, fewestLanes } = renewal
-      this.share = { workers: sharers, activeLanes, fewestLanes }
-      this.regionShares = renewal.regions
+      if (renewal.lanes !== undefined) {
+        this.share = { workers: renewal.sharers, ...renewal.lanes }
+        this.regionShares = renewal.regions
+        this.#countLater(before)
+      } else if (renewal.workers === 1) {
+        this.share = alone
+        this.regionShares = undefined
+      }
       if (renewal.died !== undefined && renewal.died.length > 0) this.#parts.onDied?.(renewal.died)
-      this.#parts.onRenewed()
+      this.#parts.onRenewed(renewal.lanes !== undefined)
     }
     // After trouble it renews again soon: a lease that lapses stops all deliveries of this worker.
-    const waitMs = renewal === undefined ? leaseMs / 20 : this.#renewAgain ? renewAgainMs : leaseMs / 3
+    const againMs = Math.min(leaseMs / 3, Math.max(renewAgainMs, this.#roundMs))
+    const waitMs = renewal === undefined ? leaseMs / 20 : this.#renewAgain ? againMs : leaseMs / 3
     this.#renewAgain = false
-    this.#cancelTimer = clock.after(waitMs, () => void this.#renew())
+    this.#renewAfter(waitMs)
+  }
+
+  /** Lanes were counted by a renewal that began `before`, as each worker does in a round. */
+  #countLater(before: SteadyMs): void {
+    const { clock, leaseMs } = this.#parts
+    const roundMs = ((clock.steady() - before) * this.workers) / countingShare
+    const isQuick = roundMs <= Math.max(leaseMs, quickRoundMs)
+    this.#countFrom = isQuick ? Number.NEGATIVE_INFINITY : before + Math.min(roundMs, longestRoundMs)
   }
 
   /** The worker was declared dead: it drops everything that it owned and joins again. */
@@ -193,7 +247,8 @@ interface MembershipParts {
   readonly regions: Regions
   /** The report about this worker that operators see. */
   report?(): WorkerReport | undefined
-  onRenewed(): void
+  /** The number of workers is known anew; with `counted`, their lanes as well. */
+  onRenewed(counted: boolean): void
   /** This worker declared others dead. */
   onDied?(workers: NonNullable<Renewal['died']>): void
   /** The lease ran out, and may be renewed later: attempts in flight must end now. */

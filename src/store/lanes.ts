@@ -37,8 +37,11 @@ export function storedDebtMs(ms: number): number {
  */
 export interface Ownership {
   join(worker: NewWorker): Promise<number>
-  /** Extends the lease, and declares workers dead whose lease has lapsed. `alive: false`: this worker was declared dead. */
-  renew(worker: number, leaseMs: number, report?: WorkerReport): Promise<Renewal>
+  /**
+   * Extends the lease, and declares workers dead whose lease has lapsed. `alive: false`: this worker was declared dead. Lanes
+   * are counted, if several workers share them, unless `countLanes` is false: it takes time for each active lane.
+   */
+  renew(worker: number, leaseMs: number, report?: WorkerReport, countLanes?: boolean): Promise<Renewal>
   /** A worker that is stopping claims nothing more: the others hear of it at once, and share its lanes from now on. */
   startLeaving(worker: number): Promise<void>
   /** Releases every lane and leaves. Other workers make the deliveries that this one had not settled. */
@@ -85,10 +88,8 @@ export interface Renewal {
   readonly workers: number
   /** Workers alive that are not leaving: they share the lanes. At least one. */
   readonly sharers: number
-  /** Lanes to share among them: owned by any worker, or due and unowned. */
-  readonly activeLanes: number
-  /** How many lanes the worker owns that owns the fewest of those that share. */
-  readonly fewestLanes: number
+  /** The lanes to share among them, if they were counted. */
+  readonly lanes?: LaneCounts | undefined
   /**
    * The shares of the regions that the worker serves, by name: only while a living worker has regions. Otherwise all workers
    * share all lanes.
@@ -96,6 +97,14 @@ export interface Renewal {
   readonly regions?: ReadonlyMap<string, RegionShare>
   /** Workers that this renewal declared dead, each with the number of lanes that it owned. */
   readonly died?: readonly { readonly worker: number; readonly description: string; readonly lanes: number }[]
+}
+
+/** The lanes that workers share. */
+export interface LaneCounts {
+  /** Lanes owned by any worker, or due and unowned. */
+  readonly activeLanes: number
+  /** How many lanes the worker owns that owns the fewest of those that share. */
+  readonly fewestLanes: number
 }
 
 /** A worker's report about itself, for operators. */

@@ -6,14 +6,14 @@ import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
 
 const leaseMs = 9000
-const alive: Renewal = { alive: true, workers: 3, sharers: 2, activeLanes: 40, fewestLanes: 5 }
+const alive: Renewal = { alive: true, workers: 3, sharers: 2, lanes: { activeLanes: 40, fewestLanes: 5 } }
 const report: WorkerReport = { version: '1', host: 'h', pid: 1, inFlight: 0 }
-const dead: Renewal = { alive: false, workers: 2, sharers: 2, activeLanes: 40, fewestLanes: 5 }
+const dead: Renewal = { alive: false, workers: 2, sharers: 2, lanes: { activeLanes: 40, fewestLanes: 5 } }
 
 function open() {
   const clock = new VirtualClock()
   const join = new HeldCalls<[NewWorker], number>()
-  const renew = new HeldCalls<[number, number, WorkerReport?], Renewal>()
+  const renew = new HeldCalls<[number, number, WorkerReport?, boolean?], Renewal>()
   const leave = new HeldCalls<[number], void>()
   const startLeaving = new HeldCalls<[number], void>()
   const events: string[] = []
@@ -57,7 +57,7 @@ test('a worker joins with its description and lease, and learns how many share t
   assert.deepEqual(join.seen, [[{ leaseMs, description: 'a test', regions: null }]])
   join.next().answer(7)
   await clock.settle()
-  assert.deepEqual(renew.seen, [[7, leaseMs, report]])
+  assert.deepEqual(renew.seen, [[7, leaseMs, report, true]])
   renew.next().answer(alive)
   await joined
   assert.equal(membership.worker, 7)
@@ -148,7 +148,7 @@ test('a worker declared dead loses everything at once and joins again under anot
   assert.equal(membership.worker, 0)
   join.next().answer(2)
   await clock.settle()
-  assert.deepEqual(renew.next().args, [2, leaseMs, report])
+  assert.deepEqual(renew.next().args, [2, leaseMs, report, true])
   assert.equal(membership.worker, 2)
   assert.ok(membership.holdsLease(clock.steady()))
 })
@@ -247,6 +247,55 @@ test('a change of the workers renews at once, and changes during a renewal are r
   membership.stop()
   membership.renewNow()
   assert.equal(renew.open, 0)
+})
+
+test('in a large fleet, signals of changes make each worker renew in its turn, and not for each of them', async () => {
+  const workers = 1000
+  const { clock, join, renew, membership } = open()
+  const joined = membership.join()
+  join.next().answer(4700)
+  await clock.settle()
+  renew.next().answer({ ...alive, workers })
+  await joined
+  await clock.advance(workers)
+  for (let signal = 0; signal < 699; signal++) {
+    membership.renewNow()
+    await clock.advance(1)
+  }
+  assert.equal(renew.open, 0, 'its turn is the 700th millisecond of a thousand')
+  await clock.advance(1)
+  renew.next().answer({ ...alive, workers })
+  await clock.settle()
+  for (let signal = 0; signal < 999; signal++) {
+    membership.renewNow()
+    await clock.advance(1)
+  }
+  assert.equal(renew.open, 0, 'once in a thousand milliseconds')
+  membership.sessionLost()
+  membership.sessionHeld()
+  assert.equal(renew.open, 1, 'a session that came back cannot wait')
+})
+
+test('lanes are counted at each renewal while that is quick, else as often as all workers can do it in a twentieth of the time', async () => {
+  const { clock, renew, membership } = await openJoined()
+  /** Answers one renewal after a time, and says whether it was to count lanes. */
+  async function renewing(tookMs: number): Promise<unknown> {
+    await clock.advance(leaseMs / 3)
+    const call = renew.next()
+    await clock.advance(tookMs)
+    const counts = renew.seen.at(-1)?.[3]
+    call.answer(counts ? alive : { ...alive, lanes: undefined })
+    await clock.settle()
+    return counts
+  }
+  assert.equal(await renewing(100), true)
+  const before = clock.steady() + leaseMs / 3
+  assert.equal(await renewing(500), true, 'a round of three workers takes 6 s of 20')
+  const waits: unknown[] = []
+  while (clock.steady() + leaseMs / 3 < before + 30_000) waits.push(await renewing(1))
+  assert.deepEqual([...new Set(waits)], [false])
+  assert.deepEqual(membership.share, { workers: 2, ...alive.lanes }, 'what was counted last')
+  assert.equal(await renewing(1), true)
 })
 
 test('a worker whose session is lost starts nothing after a moment, until a renewal behind its return says that it lives', async () => {

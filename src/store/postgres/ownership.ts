@@ -171,8 +171,8 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
       return id
     },
 
-    async renew(worker, leaseMs, report) {
-      const renewal = await leases.renew(worker, leaseMs, report)
+    async renew(worker, leaseMs, report, countLanes) {
+      const renewal = await leases.renew(worker, leaseMs, report, countLanes)
       if (!renewal.alive) {
         wakes.disowned(worker)
         await presence.exit(worker)

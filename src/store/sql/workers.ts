@@ -2,6 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { defaultRegion, type RegionShare, type Regions, regionShares } from '../../domain/region.ts'
 import {
   type ClaimedLane,
+  type LaneCounts,
   type ListedWorker,
   longestRestMs,
   type Ownership,
@@ -34,19 +35,18 @@ const extendLease = statement('renew')`
 /** Unowned lanes that are due, in the two ranges that have indexes of their own: lane_due and lane_due_elsewhere. */
 const dueNear = `owner is null and due_at <= :now and region = '${defaultRegion}'`
 const dueElsewhere = `owner is null and due_at <= :now and region <> '${defaultRegion}'`
-// Leans on lane_owner, lane_due and lane_due_elsewhere to count lanes.
-const selectShares = statement<Shares>('shares')`
-  select :now as now,
-         (select count(*) from worker where ended_at is null) as workers,
-         (select count(*) from worker
-           where ended_at is null and id <> :worker and lease_until not between :now and :now + lease_ms) as odd,
-         (select count(*) from lane where owner is not null)
-         + (select count(*) from lane where ${dueNear}) + (select count(*) from lane where ${dueElsewhere}) as lanes,
-         (select count(*) from worker where ended_at is null and regions is not null) as regional,
-         (select count(*) from worker where ended_at is null and not leaving) as sharers,
+const countLiving = statement<Living>('living')`
+  select :now as now, count(*) as workers,
+         count(*) filter (where id <> :worker and lease_until not between :now and :now + lease_ms) as odd,
+         count(*) filter (where regions is not null) as regional, count(*) filter (where not leaving) as sharers
+    from worker where ended_at is null`
+// Leans on lane_owner, lane_due and lane_due_elsewhere. On Postgres a million lanes take 0.1 s.
+const countLanes = statement<LaneCounts>('count-shares')`
+  select (select count(*) from lane where owner is not null)
+         + (select count(*) from lane where ${dueNear}) + (select count(*) from lane where ${dueElsewhere}) as "activeLanes",
          (select coalesce(min(owned), 0)
             from (select (select count(*) from lane where owner = worker.id) as owned
-                    from worker where ended_at is null and not leaving) as shares) as fewest`
+                    from worker where ended_at is null and not leaving) as shares) as "fewestLanes"`
 
 // Leans on lane_owner: all lanes that are owned. Only workers of a fleet with regions ask.
 const countByRegion = statement<{ owner: number; region: string; lanes: number }>('owned-by-region')`
@@ -105,15 +105,13 @@ interface EndingWorker {
   readonly description: string
 }
 
-interface Shares {
+interface Living {
   readonly now: EpochMs
   readonly workers: number
   /** Workers that are not leaving. */
   readonly sharers: number
   /** Other workers whose lease has lapsed, or reaches further than it is long. */
   readonly odd: number
-  readonly lanes: number
-  readonly fewest: number
   /** Living workers that do not serve all regions. */
   readonly regional: number
 }
@@ -128,8 +126,8 @@ export function workers(
   port: Port,
   learnTime: (now: EpochMs) => void = () => {},
 ): Methods<Pick<Ownership, 'join' | 'renew' | 'startLeaving' | 'leave'> & GoneWorkers> {
-  function* shares(worker: number): Work<Shares> {
-    const row = (yield* port.first(selectShares, { worker })) as Shares
+  function* living(worker: number): Work<Living> {
+    const row = (yield* port.first(countLiving, { worker })) as Living
     learnTime(row.now)
     return row
   }
@@ -159,16 +157,19 @@ export function workers(
       return row?.id as number
     },
 
-    *renew(worker, leaseMs, report) {
+    *renew(worker, leaseMs, report, counted = true) {
       const values = { worker, lease_ms: Math.round(leaseMs), report: report ? JSON.stringify(report) : null }
       const alive = yield* port.transaction((sql) => sql.any(extendLease, values))
-      let found = yield* shares(worker)
+      let found = yield* living(worker)
       const died = alive && found.odd > 0 ? yield* port.transaction(endLapsed) : []
-      if (died.length > 0) found = yield* shares(worker)
-      const regions = found.regional === 0 ? undefined : yield* byRegion(worker)
-      const { workers, lanes: activeLanes, fewest: fewestLanes } = found
+      if (died.length > 0) found = yield* living(worker)
+      const { workers } = found
       const sharers = Math.max(1, found.sharers)
-      return { alive, workers, sharers, activeLanes, fewestLanes, died, ...(regions !== undefined && { regions }) }
+      const renewal = { alive, workers, sharers, died }
+      if (!counted || workers === 1) return renewal
+      const lanes = yield* port.first(countLanes)
+      const regions = found.regional === 0 ? undefined : yield* byRegion(worker)
+      return { ...renewal, lanes, ...(regions !== undefined && { regions }) }
     },
 
     *startLeaving(worker) {

@@ -10,7 +10,10 @@ export function ownership(open: Open): void {
     const [first, second] = [await world.join(), await world.join()]
     assert.notEqual(first, second)
     const renewal = await world.store.renew(first, longMs)
-    assert.deepEqual(renewal, { alive: true, workers: 2, sharers: 2, activeLanes: 0, fewestLanes: 0, died: [] })
+    assert.deepEqual(renewal, {
+      ...{ alive: true, workers: 2, sharers: 2, died: [] },
+      lanes: { activeLanes: 0, fewestLanes: 0 },
+    })
     await world.store.leave(second)
     assert.equal((await world.store.renew(first, longMs)).workers, 1)
   })
@@ -23,18 +26,22 @@ export function ownership(open: Open): void {
     await world.publish([idle], { delayMs: longMs })
     await world.publish([due])
     await world.pass(30)
-    assert.equal((await world.store.renew(worker, longMs)).activeLanes, 2)
+    assert.equal((await world.store.renew(worker, longMs)).lanes, undefined, 'a worker that is alone shares none')
+    await world.join()
+    assert.equal((await world.store.renew(worker, longMs)).lanes?.activeLanes, 2)
+    assert.equal((await world.store.renew(worker, longMs, undefined, false)).lanes, undefined, 'not counted')
   })
 
   test('the fewest lanes are counted over the workers alive', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const { worker } = await world.owningOne(await world.endpoint(app))
-    assert.equal((await world.store.renew(worker, longMs)).fewestLanes, 1)
+    const { worker: other } = await world.owningOne(await world.endpoint(app))
+    assert.equal((await world.store.renew(worker, longMs)).lanes?.fewestLanes, 1)
     const idle = await world.join()
-    assert.equal((await world.store.renew(worker, longMs)).fewestLanes, 0)
+    assert.equal((await world.store.renew(other, longMs)).lanes?.fewestLanes, 0)
     await world.store.leave(idle)
-    assert.equal((await world.store.renew(worker, longMs)).fewestLanes, 1)
+    assert.equal((await world.store.renew(worker, longMs)).lanes?.fewestLanes, 1)
   })
 
   test('a worker that is leaving shares no lanes, but lives until it has left', async (t) => {
@@ -44,8 +51,8 @@ export function ownership(open: Open): void {
     const { worker: busy } = await world.owningOne(await world.endpoint(app))
     const other = await world.join()
     await world.store.startLeaving(other)
-    const { workers, sharers, fewestLanes } = await world.store.renew(worker, longMs)
-    assert.deepEqual({ workers, sharers, fewestLanes }, { workers: 3, sharers: 2, fewestLanes: 1 })
+    const { workers, sharers, lanes } = await world.store.renew(worker, longMs)
+    assert.deepEqual({ workers, sharers, fewest: lanes?.fewestLanes }, { workers: 3, sharers: 2, fewest: 1 })
     assert.equal((await world.store.renew(other, longMs)).alive, true)
     await world.store.startLeaving(worker)
     await world.store.startLeaving(busy)
@@ -65,7 +72,7 @@ export function ownership(open: Open): void {
     await world.pass(2 * shortMs)
     const renewal = await world.store.renew(survivor, longMs)
     const { died, ...counts } = renewal
-    assert.deepEqual(counts, { alive: true, workers: 1, sharers: 1, activeLanes: 1, fewestLanes: 0 })
+    assert.deepEqual(counts, { alive: true, workers: 1, sharers: 1 })
     assert.deepEqual(
       died?.map((each) => [each.worker, each.lanes]),
       [[worker, 1]],
