@@ -247,7 +247,7 @@ interface MembershipParts {
   readonly regions: Regions
   /** The report about this worker that operators see. */
   report?(): WorkerReport | undefined
-  /** The number of workers is known anew; with `counted`, their lanes as well. */
+  /** The number of workers is known again; with `counted`, their lanes as well. */
   onRenewed(counted: boolean): void
   /** This worker declared others dead. */
   onDied?(workers: NonNullable<Renewal['died']>): void
