@@ -16,9 +16,9 @@ const soon = { waits: { kind: 'list', ms: Array(20).fill(1000) }, jitter: 'none'
 const inAnHour = { waits: { kind: 'list', ms: [3_600_000] }, jitter: 'none' }
 
 /** An owner tells how long a limit still holds, so two answers may differ by the time that they took to be stored. */
-function assertSame(shown: string | null, said: string | number | null, about: string): void {
-  if (shown === null || said === null) assert.equal(shown, said, about)
-  else assert.ok(Math.abs(Date.parse(shown) - new Date(said).getTime()) < 1000, `${about}: ${shown} and ${said}`)
+function isSame(shown: string | null, said: string | number | null): boolean {
+  if (shown === null || said === null) return shown === said
+  return Math.abs(Date.parse(shown) - new Date(said).getTime()) < 1000
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
@@ -54,16 +54,20 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const ofSecond = 'circuit_open,held,waiting_for_retry,disabled,rate_limited,behind_head'
     await eventually('every lane knows the second message', async () => (await reasons(second)) === ofSecond)
 
-    // One function in one place, for every combination.
+    // One function in one place, for every combination. Three requests are no single instant: a lane may change between them.
     for (const message of [first, second]) {
-      const destinations = await sluice.request<{ data: Shown[] }>('GET', `/app/acme/msg/${message}/endpoint`)
       for (const uid of Object.keys(fields)) {
-        const why = await sluice.explain('acme', uid, message)
-        const about = `${uid}, ${why.reason}`
-        assertSame(destinations.data.find((each) => each.uid === uid)?.nextAttempt ?? null, why.nextAt, about)
-        const tried = await sluice.request<{ data: Shown[] }>('GET', `/app/acme/endpoint/${uid}/msg`)
-        const shown = tried.data.find(({ id }) => id === message)
-        if (shown !== undefined) assertSame(shown.nextAttempt, why.nextAt, about)
+        await eventually(`${uid}: three answers with one next instant`, async () => {
+          const destinations = await sluice.request<{ data: Shown[] }>('GET', `/app/acme/msg/${message}/endpoint`)
+          const why = await sluice.explain('acme', uid, message)
+          const tried = await sluice.request<{ data: Shown[] }>('GET', `/app/acme/endpoint/${uid}/msg`)
+          const destination = destinations.data.find((each) => each.uid === uid)
+          const ofEndpoint = tried.data.find(({ id }) => id === message)
+          return (
+            isSame(destination?.nextAttempt ?? null, why.nextAt) &&
+            (ofEndpoint === undefined || isSame(ofEndpoint.nextAttempt, why.nextAt))
+          )
+        })
       }
     }
     const inMs = async (uid: string, message: string) =>

@@ -398,13 +398,14 @@ test('a large body without an id is judged in a moment', async () => {
   ]) {
     const arrival = arrivalOf({ body })
     let ms = Number.POSITIVE_INFINITY
-    // The shortest of three times: another process may hold the machine during one.
+    // Processor time, and the shortest of three: other processes may hold the machine.
     for (let i = 0; i < 3; i++) {
-      const began = performance.now()
+      const before = process.threadCpuUsage()
       await judged('none', { settings }, arrival)
-      ms = Math.min(ms, performance.now() - began)
+      const { user, system } = process.threadCpuUsage(before)
+      ms = Math.min(ms, (user + system) / 1000)
     }
-    assert.ok(ms < 500, `${ms} ms for ${body.slice(0, 20)}`)
+    assert.ok(ms < 500, `${ms} ms of processor time for ${body.slice(0, 20)}`)
   }
 })
 
