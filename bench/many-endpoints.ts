@@ -1,7 +1,7 @@
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import pg from 'pg'
-import type { Application, Endpoint } from '../src/domain/endpoint.ts'
 import { encodeId } from '../src/domain/ids.ts'
+import type { Application, Endpoint } from '../src/features/endpoints/rules.ts'
 import { systemRandomText } from '../src/runtime/random.ts'
 import { sealValue } from '../src/store/vault.ts'
 import { addEndpoints, vault, withStore } from './store-place.ts'

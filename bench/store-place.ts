@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Endpoint } from '../src/domain/endpoint.ts'
+import type { Endpoint } from '../src/features/endpoints/rules.ts'
 import { systemClock } from '../src/runtime/clock.ts'
 import { readEncryptionKeys } from '../src/runtime/encryption-keys.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../src/runtime/random.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AlertRule } from '../src/domain/alert.ts'
-import { defaultRules, type Figure, type FigureName, figures, leastFailures } from '../src/domain/alert-rules.ts'
+import { defaultRules, type Figure, type FigureName, figures, leastFailures } from '../src/features/alerts/figures.ts'
+import type { AlertRule } from '../src/features/alerts/rules.ts'
 import { type Measure, type MeasureName, measures } from '../src/metrics/measures.ts'
 import { helmValuesSchema } from './helm-schema.ts'
 

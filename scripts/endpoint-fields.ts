@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
-import { applicationFields } from '../src/domain/application-fields.ts'
-import { endpointFields, fieldEntries } from '../src/domain/endpoint-fields.ts'
 import type { Form } from '../src/domain/field.ts'
+import { applicationFields } from '../src/features/applications/noun.ts'
+import { endpointFields, fieldEntries } from '../src/features/endpoints/noun.ts'
 
 /** Writes docs/endpoint-fields.md from the table of endpoint fields: `node scripts/endpoint-fields.ts`. */
 export const pagePath = new URL('../docs/endpoint-fields.md', import.meta.url)
@@ -13,7 +13,7 @@ export function endpointFieldsPage(): string {
   })
   return `# The fields of an endpoint
 
-\`scripts/endpoint-fields.ts\` writes this page from \`src/domain/endpoint-fields.ts\`. The fields belong to \`POST\`, \`PUT\` and \`PATCH\` of
+\`scripts/endpoint-fields.ts\` writes this page from \`src/features/endpoints/noun.ts\`. The fields belong to \`POST\`, \`PUT\` and \`PATCH\` of
 \`/api/v1/app/{app}/endpoint\`, the flags to \`sluice endpoint create\` and \`update\`. [flow-control.md](flow-control.md),
 [retry.md](retry.md) and [shaping.md](shaping.md) say what they do.
 
@@ -27,7 +27,7 @@ their defaults, except ${listed(({ stays }) => stays === true)}, which stay. \`-
 
 ## Of an application, for all its endpoints
 
-\`src/domain/application-fields.ts\` lists these. They belong to \`POST\`, \`PUT\` and \`PATCH\` of \`/api/v1/app\`, the flags to \`sluice app create\`
+\`src/features/applications/noun.ts\` lists these. They belong to \`POST\`, \`PUT\` and \`PATCH\` of \`/api/v1/app\`, the flags to \`sluice app create\`
 and \`update\`. Null and \`--unset FLAG\` go back to the default, and a \`PUT\` without a field does so, too.
 
 | field | values | flag | |

@@ -1,5 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
+import { importProblems, layerOf } from './layers.ts'
 
 /**
  * Prints the house: files and lines per folder, which folder imports which, the longest files, and how many files each
@@ -13,23 +14,19 @@ import { basename, dirname, join, relative } from 'node:path'
  *     npm run map -- --field missedLimit     the places that name a field
  */
 const longestLines = 400
-const mostFilesOfNoun = 8
+const mostFiles = 8
+/** Names of features that are words of the core, too. */
+const wordsOfCore = new Set(['access', 'attempts', 'health', 'lanes', 'messages', 'sessions', 'sources'])
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'src')
-
-/** Files of a feature and of the kit of nouns that belong to a layer by their names; the others are pure. */
-const layers: Readonly<Record<string, string>> = {
-  'rows.ts': 'store/sql',
-  'schemas.ts': 'operations',
-  'routes.ts': 'operations/nouns',
-  'command.ts': 'cli',
-}
 
 interface SourceFile {
   readonly path: string
   readonly folder: string
   readonly lines: number
   readonly imports: readonly string[]
+  /** Packages and modules of Node. */
+  readonly modules: readonly string[]
   readonly text: string
 }
 
@@ -55,7 +52,7 @@ console.log('All of src:', JSON.stringify(size(files)))
 
 const edges = groupBy(
   code.flatMap(({ folder, imports }) =>
-    imports.map((path) => ({ from: folder, to: folderOf(path) })).filter(({ from, to }) => from !== to),
+    imports.map((path) => ({ from: folder, to: layerOf(path) })).filter(({ from, to }) => from !== to),
   ),
   ({ from }) => from,
 )
@@ -88,6 +85,7 @@ const problems = [
     (circle) => `Folders import each other in a circle: ${circle.join(' → ')}.`,
   ),
   ...code.filter(({ lines }) => lines > longestLines).map(({ path, lines }) => `${path} has ${lines} lines.`),
+  ...code.flatMap(({ path, imports, modules }) => importProblems(path, imports, modules)),
   ...featureProblems(),
 ]
 for (const problem of problems) console.error(problem)
@@ -98,7 +96,15 @@ function read(path: string): SourceFile {
   const found = [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map(([, target = '']) =>
     relative(source, join(source, dirname(path), target)),
   )
-  return { path, folder: folderOf(path), lines: text.split('\n').length - 1, imports: [...new Set(found)], text }
+  const modules = [...text.matchAll(/(?:from|import\(?)\s*'([^.'][^']*)'/g)].map(([, name = '']) => name)
+  return {
+    path,
+    folder: layerOf(path),
+    modules,
+    lines: text.split('\n').length - 1,
+    imports: [...new Set(found)],
+    text,
+  }
 }
 
 /** Hand-made files of the program and its pages; recorded answers, generated clients and dumps of schemas are none. */
@@ -110,16 +116,18 @@ function handMade(): { readonly path: string; readonly text: string }[] {
     .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
 }
 
-/** Features that have files beside their folder, or too many of them. Pages are in a folder of their own. */
+/** Features that have files beside their folder, or too many in it. Pages are in a folder of their own. */
 function featureProblems(): string[] {
   const own = handMade().map(({ path }) => path)
   return globSync('features/*', { cwd: source }).flatMap((folder) => {
-    const named = new RegExp(`(^|[/.-])${basename(folder).replace(/s$/, '')}s?([/.-]|$)`)
-    const files = own.filter((path) => named.test(path))
-    const outside = files.filter((path) => path.startsWith('src/') && !path.startsWith(`src/${folder}/`))
+    const name = basename(folder)
+    const named = new RegExp(`(^|[/.-])${name.replace(/s$/, '')}s?([/.-]|$)`)
+    const inside = own.filter((path) => path.startsWith(`src/${folder}/`))
+    const core = own.filter((path) => path.startsWith('src/') && !path.startsWith('src/features/'))
+    const outside = wordsOfCore.has(name) ? [] : core.filter((path) => named.test(path))
     return [
       ...outside.map((path) => `${path} belongs into src/${folder}.`),
-      ...(files.length > mostFilesOfNoun ? [`src/${folder} and its pages are ${files.length} files.`] : []),
+      ...(inside.length > mostFiles ? [`src/${folder} has ${inside.length} files: it is two features.`] : []),
     ]
   })
 }
@@ -147,13 +155,6 @@ function showField(name: string): void {
   )
   console.log(`${name}: ${places.length} places`)
   for (const place of places) console.log(`  ${place}`)
-}
-
-/** The folder of a file, or the layer that its name says; the three files at the top are the composition root. */
-function folderOf(path: string): string {
-  const folder = dirname(path)
-  if (/^(features|noun)\b/.test(folder)) return layers[basename(path)] ?? folder
-  return folder === '.' ? '(top)' : folder
 }
 
 function size(group: readonly SourceFile[]) {

@@ -65,7 +65,7 @@ function completion(shell: string): string {
 /** The statements of a database in the order of their names; indents and line breaks do not count. */
 async function statements(dialect: 'sqlite' | 'postgres'): Promise<string> {
   for (const path of globSync(`src/store/{sql,${dialect}}/*.ts`, { cwd: root })) await import(join(root, path))
-  for (const path of globSync('src/features/*/rows.ts', { cwd: root })) await import(join(root, path))
+  for (const path of globSync('src/features/*/*rows.ts', { cwd: root })) await import(join(root, path))
   return [...registeredStatements(dialect)]
     .map(([name, text]) => `${name}: ${text.replaceAll(/\s+/g, ' ').trim()}\n`)
     .sort()

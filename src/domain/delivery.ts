@@ -1,7 +1,7 @@
+import type { ReplayFilter } from '../features/tasks/rules.ts'
 import type { EpochMs } from './clock.ts'
 import type { DeadReason } from './judge.ts'
 import type { OutcomeCode, ResponseHeaders } from './outcome.ts'
-import type { ReplayFilter } from './task.ts'
 
 /**
  * The class of a delivery: a lane serves fresh ones first, replays last. Fresh and replayed deliveries are due as soon as they

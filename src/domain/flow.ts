@@ -1,4 +1,4 @@
-import { type FlowValues, flowDefaults } from './endpoint-fields.ts'
+import { type FlowValues, flowDefaults } from '../features/endpoints/noun.ts'
 
 /**
  * An endpoint's settings beyond its rate: how Sluice acts when it fails, is stopped or falls behind, and the order and form of

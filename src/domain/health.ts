@@ -1,6 +1,6 @@
+import type { Notice, NoticeType } from '../features/notices/rules.ts'
 import type { Random, SteadyMs } from './clock.ts'
 import type { CircuitCommand, CircuitPolicy } from './flow.ts'
-import type { Notice, NoticeType } from './notice.ts'
 import { type HealthSignal, type Outcome, signalOf } from './outcome.ts'
 import { Pace, SlidingCount } from './rate.ts'
 

@@ -1,6 +1,6 @@
+import { EndpointRecords } from '../features/endpoints/records.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
-import { EndpointRecords } from './endpoint-records.ts'
 import {
   type AppLanes,
   Lane,

@@ -1,6 +1,6 @@
 import { FairQueue } from '../domain/fair-queue.ts'
 import { Queue } from '../domain/queue.ts'
-import type { Regions } from '../domain/region.ts'
+import type { Regions } from '../features/regions/rules.ts'
 import type { DueLane, DuePlace, Store } from '../store/store.ts'
 
 /**

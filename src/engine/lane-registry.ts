@@ -1,4 +1,8 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { isSame } from '../domain/field.ts'
+import { Health } from '../domain/health.ts'
+import { emptyBucketDebt } from '../domain/rate.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
 import {
   applicationShare,
   type CompleteEndpoint,
@@ -7,13 +11,16 @@ import {
   retryPolicyOf,
   type ServerDefaults,
   withDefaults,
-} from '../domain/endpoint.ts'
-import { type HealthDefaults, rulesOf } from '../domain/endpoint-state.ts'
-import { isSame } from '../domain/field.ts'
-import { Health } from '../domain/health.ts'
-import { emptyBucketDebt } from '../domain/rate.ts'
-import { defaultRegion, type RegionShare, type Regions, type Share, serves, shareOf } from '../domain/region.ts'
-import type { Scheduler } from '../domain/scheduler.ts'
+} from '../features/endpoints/rules.ts'
+import { type HealthDefaults, rulesOf } from '../features/endpoints/state.ts'
+import {
+  defaultRegion,
+  type RegionShare,
+  type Regions,
+  type Share,
+  serves,
+  shareOf,
+} from '../features/regions/rules.ts'
 import type { Sender } from '../sender/send.ts'
 import { bodyShaper } from '../shaping/shape.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'

@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { RegionShare, Regions } from '../domain/region.ts'
+import type { RegionShare, Regions } from '../features/regions/rules.ts'
 import type { Renewal, Store, WorkerReport } from '../store/store.ts'
 
 /** Changes of the workers that are signalled while a renewal is under way are read together, this long after it. */

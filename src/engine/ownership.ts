@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Regions } from '../domain/region.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
+import type { Regions } from '../features/regions/rules.ts'
 import type { DueLane, LaneRest } from '../store/lanes.ts'
 import type { ClaimedLane, Store } from '../store/store.ts'
 import { ClaimTurns } from './claim-turns.ts'

@@ -1,17 +1,17 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { oldest, trimmedTo } from '../domain/flow.ts'
-import type { Regions } from '../domain/region.ts'
 import { Job } from '../domain/turns.ts'
+import type { Regions } from '../features/regions/rules.ts'
+import { nextStep, reading } from '../features/tasks/steps.ts'
+import type { LeasedTask } from '../features/tasks/store.ts'
 import { SurplusCount } from '../store/delivering.ts'
 import { type PendingRow, type Store, StoreTrouble } from '../store/store.ts'
-import type { LeasedTask } from '../store/tasks.ts'
 import { Delivery } from './delivery.ts'
 import type { LaneRegistry } from './lane-registry.ts'
 import type { LaneRows } from './lane-rows.ts'
 import type { Loop } from './loop.ts'
 import type { OwnedLane } from './owned-lane.ts'
 import type { Settling } from './settling.ts'
-import { nextStep, reading } from './task-steps.ts'
 
 /** How often lanes are trimmed, and how soon work of other processes is noticed. */
 const jobsMs = 1000

@@ -1,17 +1,17 @@
 import type { Clock } from '../domain/clock.ts'
-import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../domain/history.ts'
-import type { Regions } from '../domain/region.ts'
+import type { AlertWatch } from '../features/alerts/job.ts'
+import type { DeadFile } from '../features/dead-file/job.ts'
+import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../features/history/rules.ts'
+import { type AlertReceivers, sendNotices } from '../features/notices/job.ts'
+import type { Regions } from '../features/regions/rules.ts'
+import { ScheduleRunner } from '../features/schedules/job.ts'
 import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
-import type { AlertWatch } from './alert-watch.ts'
-import type { DeadFile } from './dead-file.ts'
 import type { LeaderJob } from './leader.ts'
-import { type AlertReceivers, sendNotices } from './notice-sender.ts'
 import { RestingSweep } from './resting-sweep.ts'
 import { DeliveryEnds, erasePayloads, RetentionSweep } from './retention.ts'
-import { ScheduleRunner } from './schedule-runner.ts'
 
 const second = 1000
 const minute = 60 * second

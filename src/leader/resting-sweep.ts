@@ -1,6 +1,6 @@
-import { retryPolicyOf } from '../domain/endpoint.ts'
 import { oldest, trimmedTo } from '../domain/flow.ts'
 import { overdue } from '../domain/judge.ts'
+import { retryPolicyOf } from '../features/endpoints/rules.ts'
 import { type RestingEnd, type RestingLane, SurplusCount } from '../store/delivering.ts'
 import type { Store } from '../store/store.ts'
 

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../domain/clock.ts'
-import { stepsOf } from '../domain/erasure.ts'
 import { firstKeyAt } from '../domain/ids.ts'
+import { stepsOf } from '../features/erasure/rules.ts'
 import type { AppRetention, PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'

@@ -1,14 +1,13 @@
 import type { Static } from 'typebox'
-import type { CallRoute } from '../operations/in-process.ts'
-import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../operations/nouns/application-schema.ts'
-import type { EndpointIn, EndpointPatch, toEndpointOut } from '../operations/nouns/endpoint-schema.ts'
-import type { EndpointSecretRotateIn } from '../operations/nouns/endpoints.ts'
+import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../features/applications/schemas.ts'
+import type { EndpointSecretRotateIn } from '../features/endpoints/routes.ts'
+import type { EndpointIn, EndpointPatch, toEndpointOut } from '../features/endpoints/schemas.ts'
 import type {
   ScheduleFields,
   ScheduleOut as ScheduleOutSchema,
   SchedulePatchFields,
-} from '../operations/nouns/schedule-schema.ts'
-import type { SourceSecretRotateIn } from '../operations/nouns/source.ts'
+} from '../features/schedules/schemas.ts'
+import type { SourceSecretRotateIn } from '../features/sources/routes.ts'
 import type {
   ArrivalSampleOut,
   SourceCreatedOut,
@@ -19,7 +18,8 @@ import type {
   SourceSummaryOut,
   SourceTestIn,
   SourceTestOut,
-} from '../operations/nouns/source-schema.ts'
+} from '../features/sources/schemas.ts'
+import type { CallRoute } from '../operations/in-process.ts'
 import type { ListOut as List, PageQuery } from '../operations/page.ts'
 
 /** Fields that may be left out, or be null or undefined, which means the same. */

@@ -1,7 +1,7 @@
 import { type OpenMetricsContentType, type PrometheusContentType, Registry } from 'prom-client'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { serves } from '../domain/region.ts'
 import { Turns } from '../domain/turns.ts'
+import { serves } from '../features/regions/rules.ts'
 import type { ListedWorker, Store } from '../store/store.ts'
 import { combined, type Sample, type Samples } from './combined.ts'
 import { deathsShownMs, type Facts, type StoreFigures } from './facts.ts'

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { AppRef, WebSession } from '../store/access.ts'
+import type { AppRef, WebSession } from '../features/access/store.ts'
 
 /** The scopes of API keys. `admin` includes the others. */
 export const scopes = ['admin', 'publish', 'read'] as const

@@ -9,10 +9,10 @@ import {
   noteUseEveryMs,
   type OwnedWebSession,
   type WebSessionOwner,
-} from '../store/access.ts'
+} from '../features/access/store.ts'
+import { type BrowserRequest, refuseForgery, sessionToken } from '../features/sessions/browser-service.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
-import { type BrowserRequest, refuseForgery, sessionToken } from './browser-session.ts'
 import { FailureLimit, putLast } from './caller-limits.ts'
 import type { Context } from './parts.ts'
 

@@ -1,8 +1,8 @@
 import { type Static, type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, instantPattern } from '../domain/clock.ts'
-import { endpointFields } from '../domain/endpoint-fields.ts'
 import { type Kind, queryName, type SimpleForm } from '../domain/field.ts'
+import { endpointFields } from '../features/endpoints/noun.ts'
 
 /** A name that a caller chooses: regions, event types, channels. It can stand in a path, where `.` and `..` are none. */
 export const namePattern = '^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$'

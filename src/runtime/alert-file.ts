@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { type Document, isNode, LineCounter, parseDocument } from 'yaml'
-import type { AlertRule } from '../domain/alert.ts'
+import { nearest } from '../domain/phrases.ts'
+import { defaultRules, type Figure, type FigureName, figures, usualClear } from '../features/alerts/figures.ts'
 import {
   type AlertReceiver,
   bodyFor,
   exampleAnnouncement,
   unknownNames,
   type WebReceiver,
-} from '../domain/alert-receiver.ts'
-import { defaultRules, type Figure, type FigureName, figures, usualClear } from '../domain/alert-rules.ts'
-import { nearest } from '../domain/phrases.ts'
+} from '../features/alerts/receivers.ts'
+import type { AlertRule } from '../features/alerts/rules.ts'
 import { ConfigError } from './config.ts'
 import { duration, size, WrongValue } from './setting-kinds.ts'
 

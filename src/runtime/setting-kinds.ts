@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { mostRegions } from '../domain/region.ts'
+import { mostRegions } from '../features/regions/rules.ts'
 import { readNetwork } from '../wire/network.ts'
 import { readPostgresUrl, WrongPostgresUrl } from '../wire/postgres-address.ts'
 import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'

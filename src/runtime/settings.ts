@@ -1,4 +1,4 @@
-import { signatureFamilies } from '../domain/application-fields.ts'
+import { signatureFamilies } from '../features/applications/noun.ts'
 import { logFormats, loggedAttempts, logLevels } from './log-settings.ts'
 import {
   address,

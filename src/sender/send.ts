@@ -1,10 +1,10 @@
-import type { SignatureHeaders } from '../domain/application-fields.ts'
-import type { ClientCertificates, EndpointAuth } from '../domain/credentials.ts'
-import type { Method, Secret } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
 import type { Parts } from '../domain/turns.ts'
+import type { SignatureHeaders } from '../features/applications/noun.ts'
+import type { ClientCertificates, EndpointAuth } from '../features/credentials/rules.ts'
+import type { Method, Secret } from '../features/endpoints/rules.ts'
 import type { HeaderTemplates } from '../wire/headers.ts'
 
 /** Where an endpoint's deliveries go and how they are signed. */

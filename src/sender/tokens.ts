@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { OAuth2 } from '../domain/credentials.ts'
 import { Bucket } from '../domain/rate.ts'
+import type { OAuth2 } from '../features/credentials/rules.ts'
 import { digestOf, type TokenAnswer, type TokenProblem, tokenEndpointOf } from './token-request.ts'
 
 /** There is no token, and there will be none for a while. */

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey } from 'node:crypto'
-import type { Endpoint } from '../domain/endpoint.ts'
 import type { Shape } from '../domain/flow.ts'
 import type { Parts } from '../domain/turns.ts'
+import type { Endpoint } from '../features/endpoints/rules.ts'
 import { Outline, type Part, PartReader, quote } from '../json/outline.ts'
 import { textOf } from '../json/token.ts'
 import { Place, rulesOf } from './rules.ts'

@@ -3,10 +3,10 @@ import type { Clock } from '../domain/clock.ts'
 import type { MessageSummary } from '../domain/delivery.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
+import { type SubjectIndexing, type SubjectRules, unindexedSubject } from '../features/erasure/store.ts'
 import { Outline, quote } from '../json/outline.ts'
 import { textOf } from '../json/token.ts'
 import type { Store } from '../store/store.ts'
-import { type SubjectIndexing, type SubjectRules, unindexedSubject } from '../store/subjects.ts'
 import { shaper, visitor } from './shape.ts'
 
 /** Data subjects of one message that are indexed. A message with more is found by reading its body. */

@@ -1,10 +1,10 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class, Message } from '../domain/delivery.ts'
-import type { DisabledReason, Endpoint } from '../domain/endpoint.ts'
 import type { DeadReason, Verdict } from '../domain/judge.ts'
-import type { Notice } from '../domain/notice.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
+import type { DisabledReason, Endpoint } from '../features/endpoints/rules.ts'
+import type { Notice } from '../features/notices/rules.ts'
 import type { QueueCursor } from './publishing.ts'
 import type { Store } from './store.ts'
 

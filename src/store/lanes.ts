@@ -1,9 +1,9 @@
-import type { ApplicationSettings } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
-import type { Endpoint } from '../domain/endpoint.ts'
 import type { RateLimit } from '../domain/rate.ts'
-import type { RegionShare, Regions } from '../domain/region.ts'
+import type { ApplicationSettings } from '../features/applications/noun.ts'
+import type { Endpoint } from '../features/endpoints/rules.ts'
+import type { RegionShare, Regions } from '../features/regions/rules.ts'
 import type { DeliveryKey } from './messages.ts'
 
 /** Lanes: the workers that own them, their state, and commands to their queues. */

@@ -1,7 +1,7 @@
-import type { AlertBook, AlertChange, Silence } from '../domain/alert.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { StoredNotice } from '../domain/notice.ts'
-import { bringForwardMs } from './dead-letters.ts'
+import type { AlertBook, AlertChange, Silence } from '../features/alerts/rules.ts'
+import { bringForwardMs } from '../features/dead-letters/store.ts'
+import type { StoredNotice } from '../features/notices/rules.ts'
 import type { ListedWorker } from './lanes.ts'
 
 /** The work that keeps a store in shape, and the one process that does it. */

@@ -56,7 +56,7 @@ export interface Messages {
   eraseDelivered(ends: readonly Pick<PayloadEnd, 'message' | 'at'>[]): Promise<number[]>
   /**
    * Erases the bodies of messages and takes their deliveries out of every queue. An attempt under way may still arrive. The
-   * caller bounds the list: it is one transaction (see `stepsOf` in domain/erasure.ts).
+   * caller bounds the list: it is one transaction (see `stepsOf` in features/erasure/rules.ts).
    */
   expungeMessages(messages: readonly number[]): Promise<void>
 }

@@ -1,12 +1,12 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
-import type { Application } from '../domain/endpoint.ts'
 import type { Identity } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
+import type { Application } from '../features/endpoints/rules.ts'
+import type { SubjectRules } from '../features/erasure/store.ts'
 import type { RowPlace } from './lanes.ts'
-import type { SubjectRules } from './subjects.ts'
 import { SealError, type Vault } from './vault.ts'
 
 /** Publishing: alone, in groups, in a caller's transaction, and once per key. */

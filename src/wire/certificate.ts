@@ -1,5 +1,5 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify, X509Certificate } from 'node:crypto'
-import type { ClientCertificate } from '../domain/credentials.ts'
+import type { ClientCertificate } from '../features/credentials/rules.ts'
 import { createSecureContext } from './network.ts'
 
 /** A problem of one of two texts, as the end of a sentence that begins with the name of its field. */

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey, hash, type KeyObject, sign } from 'node:crypto'
-import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
+import type { SignatureHeaders } from '../features/applications/noun.ts'
 import { headerNames, olderHeader, type PartNames } from './receiver.ts'
 import { bytesOf, privateKeyOf, sharedKey } from './secret.ts'
 

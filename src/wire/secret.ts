@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 import type { FieldError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { Secret } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
+import type { Secret } from '../features/endpoints/rules.ts'
 
 /**
  * Secrets as texts. HMAC keys: `whsec_` and base64, `raw:` and the text whose bytes are the key, or `hex:` and hex digits.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHmac, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { request } from 'undici'
-import { makeSourceToken } from '../../src/domain/source.ts'
+import { makeSourceToken } from '../../src/features/sources/rules.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { dialects, isLong, Target } from './attack.ts'
 

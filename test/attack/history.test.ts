@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hourMs, minuteMs, serverScope } from '../../src/domain/history.ts'
 import { decodeKey } from '../../src/domain/ids.ts'
+import { hourMs, minuteMs, serverScope } from '../../src/features/history/rules.ts'
 import { dialects, isLong, Target } from './attack.ts'
 
 const endpoints = 100

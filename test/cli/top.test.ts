@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, type TestContext, test } from 'node:test'
-import { type Choices, choose } from '../../src/cli/top.ts'
+import { type Choices, choose } from '../../src/features/live/top-command.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { main, type Served, served, workplace } from './program.ts'
 

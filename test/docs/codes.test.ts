@@ -16,7 +16,9 @@ function listed(path: string, heading: string): string[] {
 
 /** The members of a union of texts in the sources. A union has no value that a test could read. */
 function membersOf(name: string): string[] {
-  const sources = globSync('src/domain/*.ts', { cwd: root }).map((file) => readFileSync(join(root, file), 'utf8'))
+  const sources = globSync(['src/domain/*.ts', 'src/features/*/*.ts'], { cwd: root }).map((file) =>
+    readFileSync(join(root, file), 'utf8'),
+  )
   const declaration = new RegExp(`export type ${name} =\\n((?:  \\| .*\\n)+)`)
   const [, body = ''] = sources.map((source) => declaration.exec(source)).find((match) => match !== null) ?? []
   assert.notEqual(body, '', name)

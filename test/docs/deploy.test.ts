@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { parse } from 'yaml'
 import { deployFiles } from '../../scripts/deploy-files.ts'
-import { defaultRules } from '../../src/domain/alert-rules.ts'
+import { defaultRules } from '../../src/features/alerts/figures.ts'
 import { measures } from '../../src/metrics/measures.ts'
 import { root } from './pages.ts'
 

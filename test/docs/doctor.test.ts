@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { rules } from '../../src/domain/doctor.ts'
+import { rules } from '../../src/features/doctor/diagnosis.ts'
 import { readPage, root } from './pages.ts'
 
 const path = 'docs/doctor.md'

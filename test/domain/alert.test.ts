@@ -10,7 +10,7 @@ import {
   resolvedKeptMs,
   type Silence,
   stepAlerts,
-} from '../../src/domain/alert.ts'
+} from '../../src/features/alerts/rules.ts'
 
 const minute = 60_000
 const rule: AlertRule = {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { fresh } from '../../src/domain/delivery.ts'
-import { applicationShare } from '../../src/domain/endpoint.ts'
 import type { Lane } from '../../src/domain/lane.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
+import { applicationShare } from '../../src/features/endpoints/rules.ts'
 
 const always = Number.NEGATIVE_INFINITY
 const clean = { bucketDebtMs: 0, holdMs: 0 }

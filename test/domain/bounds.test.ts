@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { retryPolicyOf } from '../../src/domain/endpoint.ts'
 import { defaultFlow, isUsualBound, oldest, trimmedTo } from '../../src/domain/flow.ts'
 import { judge, overdue } from '../../src/domain/judge.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { defaultRetryPolicy } from '../../src/domain/retry.ts'
+import { retryPolicyOf } from '../../src/features/endpoints/rules.ts'
 
 const failure: Outcome = {
   code: 'refused',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { nextTicks, ticksBetween, timingProblem } from '../../src/domain/schedule.ts'
+import { nextTicks, ticksBetween, timingProblem } from '../../src/features/schedules/rules.ts'
 
 const iso = (ticks: readonly number[]) => ticks.map((tick) => new Date(tick).toISOString().slice(0, 16))
 const from = (timezone: string, cron: string, after: string, count: number) =>

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { diagnose, rules, trendOf } from '../../src/domain/doctor.ts'
-import { type DoctorFacts, type EndpointFacts, networkFileSystem, noAttempts } from '../../src/domain/doctor-facts.ts'
+import { diagnose, rules, trendOf } from '../../src/features/doctor/diagnosis.ts'
+import { type DoctorFacts, type EndpointFacts, networkFileSystem, noAttempts } from '../../src/features/doctor/facts.ts'
 
 const now = 1_800_000_000_000
 const disk = { path: '/data/sluice.db', freeBytes: 2 ** 40, totalBytes: 2 ** 41, network: null }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { endpointFieldsPage, pagePath } from '../../scripts/endpoint-fields.ts'
-import { fieldEntries } from '../../src/domain/endpoint-fields.ts'
 import { defaultFlow } from '../../src/domain/flow.ts'
+import { fieldEntries } from '../../src/features/endpoints/noun.ts'
 
 describe('the table of endpoint fields', () => {
   test('places every field either in a column or in the flow, and no two in one place', () => {

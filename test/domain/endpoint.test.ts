@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { effectiveRate, rateLimit } from '../../src/domain/endpoint.ts'
+import { effectiveRate, rateLimit } from '../../src/features/endpoints/rules.ts'
 
 test('an endpoint without a rate has no limit, whatever its burst', () => {
   assert.equal(rateLimit({ throttleRate: null, throttlePeriodSeconds: 1, burst: 5 }), undefined)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { endpointsAtOnce, firstStep, type MessageWeight, stepsOf } from '../../src/domain/erasure.ts'
+import { endpointsAtOnce, firstStep, type MessageWeight, stepsOf } from '../../src/features/erasure/rules.ts'
 
 const light = { endpoints: 1, attempts: 1, bodyBytes: 100, answerBytes: 100 }
 

@@ -8,7 +8,7 @@ import {
   meetsFilter,
   meetsReplay,
 } from '../../src/domain/delivery.ts'
-import type { ReplayFilter } from '../../src/domain/task.ts'
+import type { ReplayFilter } from '../../src/features/tasks/rules.ts'
 
 const message: MessageSummary = {
   key: 1,

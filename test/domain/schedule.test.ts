@@ -10,7 +10,7 @@ import {
   type ScheduleRun,
   tickEventId,
   withRun,
-} from '../../src/domain/schedule.ts'
+} from '../../src/features/schedules/rules.ts'
 
 const minute = 60_000
 const hour = 60 * minute

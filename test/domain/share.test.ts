@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { shareOf } from '../../src/domain/region.ts'
+import { shareOf } from '../../src/features/regions/rules.ts'
 
 test('a worker alone may keep everything', () => {
   assert.ok(shareOf({ workers: 1, activeLanes: 1000, fewestLanes: 1000 }).most >= 1000)

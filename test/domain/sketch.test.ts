@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { longestMs, relativeError, Sketch, shortestMs } from '../../src/domain/history.ts'
+import { longestMs, relativeError, Sketch, shortestMs } from '../../src/features/history/rules.ts'
 
 /** Durations over the whole range, each order of magnitude as likely as the next. */
 const duration = fc.double({ min: -2, max: 11, noNaN: true }).map((power) => 10 ** power)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
-import { describeAll, isWorse, type WaitingFacts, whyWaiting, wideBlockers } from '../../src/domain/why.ts'
+import { describeAll, isWorse, type WaitingFacts, whyWaiting, wideBlockers } from '../../src/features/why/rules.ts'
 import { snapshot } from './a-snapshot.ts'
 
 const now = Date.UTC(2026, 0, 1)

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LaneStatus } from '../../src/domain/blocker.ts'
 import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
-import { type WhyFacts, whyNotDelivered } from '../../src/domain/why.ts'
+import type { LaneStatus } from '../../src/features/why/blocker.ts'
+import { type WhyFacts, whyNotDelivered } from '../../src/features/why/rules.ts'
 import { snapshot } from './a-snapshot.ts'
 
 const now = Date.UTC(2026, 0, 1)

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import type { Endpoint } from '../../src/domain/endpoint.ts'
-import { rulesOf } from '../../src/domain/endpoint-state.ts'
 import { defaultFlow } from '../../src/domain/flow.ts'
 import { Health } from '../../src/domain/health.ts'
 import { defaultRetryPolicy } from '../../src/domain/retry.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
 import type { Delivery } from '../../src/engine/delivery.ts'
 import { type LaneSettings, limitsOf, OwnedLane, orderingOf } from '../../src/engine/owned-lane.ts'
+import type { Endpoint } from '../../src/features/endpoints/rules.ts'
+import { rulesOf } from '../../src/features/endpoints/state.ts'
 
 const limits = { inFlight: 100_000, inFlightPerApp: 100_000 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/domain/clock.ts'
-import type { ServerDefaults } from '../../src/domain/endpoint.ts'
 import type { EngineParts } from '../../src/engine/engine.ts'
+import type { ServerDefaults } from '../../src/features/endpoints/rules.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import type { OpenTarget, Sender } from '../../src/sender/send.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { applicationFilter } from '../../src/operations/nouns/application-filter.ts'
+import { applicationFilter } from '../../src/features/applications/filter-service.ts'
 import { type Api, openApi } from './api.ts'
 
 const publish = { eventType: 'a', payload: {} }

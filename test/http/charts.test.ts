@@ -9,7 +9,7 @@ import {
   type Span,
   type StoredSums,
   serverScope,
-} from '../../src/domain/history.ts'
+} from '../../src/features/history/rules.ts'
 import type { Harness, Open } from '../store/conformance/harness.ts'
 import { openPostgresHarness } from '../store/postgres-harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'

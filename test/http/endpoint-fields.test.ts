@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { fieldEntries, type ObjectName } from '../../src/domain/endpoint-fields.ts'
 import type { Form } from '../../src/domain/field.ts'
+import { fieldEntries, type ObjectName } from '../../src/features/endpoints/noun.ts'
 import { openPostgresHarness } from '../store/postgres-harness.ts'
 import { type Api, openApi } from './api.ts'
 

@@ -19,7 +19,7 @@ describe('the reference', () => {
     assert.deepEqual(
       { missing: declared.filter((route) => !described.includes(route)) },
       { missing: [] },
-      'declare these by route() in src/operations/nouns',
+      'declare these by route() in src/features',
     )
     assert.deepEqual({ extra: described.filter((route) => !declared.includes(route)) }, { extra: [] })
   })

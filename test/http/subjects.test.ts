@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { TaskRunner } from '../../src/engine/worker-jobs.ts'
+import { isSigned } from '../../src/features/audit/store.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { isSigned } from '../../src/store/auditing.ts'
 import { type Api, openApi } from './api.ts'
 
 const person = 'ann@example.com'

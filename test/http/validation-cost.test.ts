@@ -80,7 +80,7 @@ async function requestSchemas(): Promise<Map<TSchema, string>> {
     if (query !== undefined) add(query, `${route} query`)
   }
   const routes = found.size
-  for (const file of globSync(join(import.meta.dirname, '../../src/operations/nouns/*-schema.ts'))) {
+  for (const file of globSync(join(import.meta.dirname, '../../src/features/*/*schemas.ts'))) {
     for (const [name, value] of Object.entries(await import(pathToFileURL(file).href))) {
       if (/(In|Query)$/.test(name) && typeof value === 'object') add(value as TSchema, name)
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
-import type { Endpoint } from '../../src/domain/endpoint.ts'
+import type { Endpoint } from '../../src/features/endpoints/rules.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Leader } from '../../src/leader/leader.ts'
 import { leaderJobs } from '../../src/leader/leader-jobs.ts'

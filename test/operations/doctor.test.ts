@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { doctorLimits } from '../../src/domain/doctor-facts.ts'
+import { doctorLimits } from '../../src/features/doctor/facts.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { damage } from '../store/damage.ts'
 import { after, dialects, never, only, scene, soon } from './doctor-scene.ts'

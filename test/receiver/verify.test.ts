@@ -13,7 +13,7 @@ import {
   signatureProfiles,
   type VerifierOptions,
 } from '../../receiver/src/index.ts'
-import * as domain from '../../src/domain/endpoint-fields.ts'
+import * as domain from '../../src/features/endpoints/noun.ts'
 import { receiverKey } from '../../src/wire/secret.ts'
 import { nowMs, olderSecret, privateKey, secret, signed } from './signed.ts'
 

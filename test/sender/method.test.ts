@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { methods, signatureProfiles } from '../../src/domain/endpoint-fields.ts'
+import { methods, signatureProfiles } from '../../src/features/endpoints/noun.ts'
 import { openVerifier } from '../../src/wire/receiver.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { exampleMessage, exampleSecret, send, targetAt, testSender } from './sending.ts'

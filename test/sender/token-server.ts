@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
-import type { OAuth2 } from '../../src/domain/credentials.ts'
+import type { OAuth2 } from '../../src/features/credentials/rules.ts'
 
 /** A request for a token as it came. */
 export interface TokenRequest {

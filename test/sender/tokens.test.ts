@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { OAuth2 } from '../../src/domain/credentials.ts'
+import type { OAuth2 } from '../../src/features/credentials/rules.ts'
 import type { TokenAnswer, TokenProblem } from '../../src/sender/token-request.ts'
 import { type TokenFailure, TokenSource, Tokens } from '../../src/sender/tokens.ts'
 import { VirtualClock } from '../virtual-clock.ts'

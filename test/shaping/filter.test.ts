@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { filterLimit } from '../../src/domain/endpoint-fields.ts'
+import { filterLimit } from '../../src/features/endpoints/noun.ts'
 import { checkFilter, type Filterable, FilterError, readFilter } from '../../src/shaping/filter.ts'
 
 const payload = {

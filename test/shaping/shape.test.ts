@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import type { Endpoint } from '../../src/domain/endpoint.ts'
 import type { Shape } from '../../src/domain/flow.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
+import type { Endpoint } from '../../src/features/endpoints/rules.ts'
 import { Outline } from '../../src/json/outline.ts'
 import { bodyShaper, boundedShaper, mostFormBytes, pseudonymizer, shaper } from '../../src/shaping/shape.ts'
 

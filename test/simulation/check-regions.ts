@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { defaultRegion, type Regions, serves } from '../../src/domain/region.ts'
+import { defaultRegion, type Regions, serves } from '../../src/features/regions/rules.ts'
 import type { Arrival, EndpointFacts, History, WorkerFact } from './history.ts'
 import type { Seeded } from './seeded.ts'
 

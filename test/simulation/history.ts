@@ -1,5 +1,5 @@
-import type { Regions } from '../../src/domain/region.ts'
 import type { RetryAfterRule } from '../../src/domain/retry.ts'
+import type { Regions } from '../../src/features/regions/rules.ts'
 import type { BoundsWish, Wanted } from './check-bounds.ts'
 import type { BegunFact, CircuitFact, HealthWish, OrderFact } from './check-health.ts'
 import type { Stay, Touch } from './check-regions.ts'

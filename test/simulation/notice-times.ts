@@ -1,4 +1,4 @@
-import type { Notice } from '../../src/domain/notice.ts'
+import type { Notice } from '../../src/features/notices/rules.ts'
 import type { Store } from '../../src/store/store.ts'
 
 /** Between which moments a worker decided to send a notice. */

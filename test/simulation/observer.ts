@@ -1,6 +1,6 @@
 import type { Message } from '../../src/domain/delivery.ts'
 import { firstKeyAt } from '../../src/domain/ids.ts'
-import { Explainer } from '../../src/operations/explainer.ts'
+import { Explainer } from '../../src/features/why/service.ts'
 import type { Store } from '../../src/store/store.ts'
 import { serverDefaults } from '../engine/engine-under-test.ts'
 import type { VirtualClock } from '../virtual-clock.ts'

@@ -1,7 +1,7 @@
 import { type Class, fresh } from '../../src/domain/delivery.ts'
-import type { Endpoint } from '../../src/domain/endpoint.ts'
 import type { Flow } from '../../src/domain/flow.ts'
 import { type LaneSnapshot, readSnapshot, writeSnapshot } from '../../src/domain/snapshot.ts'
+import type { Endpoint } from '../../src/features/endpoints/rules.ts'
 import type { PendingRow, Publication, Store } from '../../src/store/store.ts'
 import { plainRow } from '../engine/plain-row.ts'
 import type { Plant } from './world.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { queuedPerStep } from '../../src/domain/task.ts'
 import { Job } from '../../src/domain/turns.ts'
 import { TaskRunner } from '../../src/engine/worker-jobs.ts'
+import { queuedPerStep } from '../../src/features/tasks/rules.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
-import { signatureProfiles } from '../../src/domain/endpoint-fields.ts'
+import { signatureProfiles } from '../../src/features/endpoints/noun.ts'
 import { hexSigner, standardSigner } from '../../src/wire/profile.ts'
 import { olderSecretsLimit, readSecret, receiverKey, rotated } from '../../src/wire/secret.ts'
 

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { encodeId } from '../../domain/ids.ts'
-import type { Trail, Trailing } from '../auditing.ts'
-import { appendAudit } from '../sql/auditing.ts'
+import { appendAudit } from '../../features/audit/rows.ts'
+import type { Trail, Trailing } from '../../features/audit/store.ts'
 import {
   atOnce,
   finishLater,

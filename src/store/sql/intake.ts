@@ -1,5 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
+import { applications, noRegions, openRegions } from '../../features/applications/rows.ts'
+import { type SubscriptionRow, toSubscription } from '../../features/endpoints/record-rows.ts'
+import { subjectRules } from '../../features/erasure/rows.ts'
 import type { QueueCount, RowPlace, WaitingQueues } from '../lanes.ts'
 import { uncoalesced } from '../plan.ts'
 import {
@@ -11,12 +14,9 @@ import {
   staleTries,
   type WaitingCount,
 } from '../publishing.ts'
-import { applications, noRegions, openRegions } from './applications.ts'
 import { rowsOf } from './dialect.ts'
-import { type SubscriptionRow, toSubscription } from './endpoint-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { listStart, type Shape, statement } from './statement.ts'
-import { subjectRules } from './subjects.ts'
 
 interface VersionRow {
   readonly version: number

@@ -1,5 +1,6 @@
 import type { Attempt, AttemptSummary, Message, MessageSummary } from '../../domain/delivery.ts'
 import { decodeKey, firstKeyAt } from '../../domain/ids.ts'
+import { eraseUnfiled } from '../../features/dead-file/rows.ts'
 import {
   type AttemptBrief,
   type Coalesced,
@@ -10,7 +11,6 @@ import {
   type Order,
   type RecentlyTried,
 } from '../messages.ts'
-import { eraseUnfiled } from './dead-filing.ts'
 import { among, forUpdate, has, lengthOf, probe, rowsOf } from './dialect.ts'
 import {
   answerBytes,

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { bringForwardMs, nearMs } from '../dead-letters.ts'
+import { bringForwardMs, nearMs } from '../../features/dead-letters/store.ts'
 import { countLimit } from '../lanes.ts'
 import type { DeliveryKey } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'

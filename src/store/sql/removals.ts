@@ -1,11 +1,11 @@
+import { bumpVersion } from '../../features/applications/rows.ts'
+import { removeHistory } from '../../features/history/rows.ts'
+import { writeChangeNotices } from '../../features/notices/rows.ts'
+import { deleteSourcesOf } from '../../features/sources/rows.ts'
 import { endpointsPerRemoval, rowsPerRemoval } from '../maintenance.ts'
 import type { Store } from '../store.ts'
-import { bumpVersion } from './applications.ts'
 import { among, deleteFound, forUpdateSkipLocked, greatest, rowsOf } from './dialect.ts'
-import { removeHistory } from './history.ts'
-import { writeChangeNotices } from './notices.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { deleteSourcesOf } from './sources.ts'
 import { statement } from './statement.ts'
 
 const deleteApplicationRow = statement('delete-application')`

@@ -1,4 +1,5 @@
 import { keyTime } from '../../domain/ids.ts'
+import { indexed } from '../../features/dead-letters/rows.ts'
 import {
   type AppRetention,
   lastLookMs,
@@ -8,7 +9,6 @@ import {
   type Sweeping,
 } from '../maintenance.ts'
 import { firstLookMs } from '../publishing.ts'
-import { indexed } from './dead-letters.ts'
 import { among, deleteFound, forUpdateSkipLocked, greatest, least } from './dialect.ts'
 import { deleteOf, inSpan, messageTables, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'

@@ -1,15 +1,15 @@
-import { type SealedField, sealedFields } from '../../domain/endpoint.ts'
+import { regionPlace } from '../../features/applications/rows.ts'
+import { signingKeyPlace } from '../../features/audit/rows.ts'
+import { sealedColumns } from '../../features/endpoints/record-rows.ts'
+import { type SealedField, sealedFields } from '../../features/endpoints/rules.ts'
+import { subjectKeyPlace } from '../../features/erasure/rows.ts'
+import { scheduleHeadersPlace } from '../../features/schedules/rows.ts'
+import { type SealedSourceField, sealedSourceFields, sourcePlace } from '../../features/sources/rows.ts'
 import type { StoreContext } from '../store.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
-import { regionPlace } from './applications.ts'
-import { signingKeyPlace } from './auditing.ts'
 import { forUpdate } from './dialect.ts'
-import { sealedColumns } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
-import { scheduleHeadersPlace } from './schedules.ts'
-import { type SealedSourceField, sealedSourceFields, sourcePlace } from './sources.ts'
 import { assignments, parameters, statement, type Value, type Values } from './statement.ts'
-import { subjectKeyPlace } from './subjects.ts'
 
 const selectSealingKeys = statement<SealingKey>('sealing-keys')`select id, proof from sealing_key order by id`
 const insertSealingKey = statement('insert-sealing-key')`

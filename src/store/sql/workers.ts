@@ -1,5 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { defaultRegion, type RegionShare, type Regions, regionShares } from '../../domain/region.ts'
+import { type SendableRow, toSendable } from '../../features/endpoints/record-rows.ts'
+import { defaultRegion, type RegionShare, type Regions, regionShares } from '../../features/regions/rules.ts'
 import {
   type ClaimedLane,
   type LaneCounts,
@@ -13,7 +14,6 @@ import {
 import type { Leader, Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
 import { among, forUpdate, forUpdateSkipLocked, greatest, hasSessionEnded, json, least } from './dialect.ts'
-import { type SendableRow, toSendable } from './endpoint-rows.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
 

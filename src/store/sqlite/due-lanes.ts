@@ -1,4 +1,4 @@
-import { serves } from '../../domain/region.ts'
+import { serves } from '../../features/regions/rules.ts'
 import type { DueLane, DuePlace, Ownership } from '../lanes.ts'
 import type { Connection, Synchronous } from './connection.ts'
 

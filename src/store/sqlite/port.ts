@@ -1,5 +1,5 @@
 import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
-import { appendAudit } from '../sql/auditing.ts'
+import { appendAudit } from '../../features/audit/rows.ts'
 import { atOnce, finishNow, type Methods, type Port, sqlBy, type Transaction, type Work } from '../sql/port.ts'
 import type { Shape, Statement, Value, Values } from '../sql/statement.ts'
 import { sealedWith } from '../vault.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AlertChange, AlertState } from '../../../src/domain/alert.ts'
+import type { AlertChange, AlertState } from '../../../src/features/alerts/rules.ts'
 import { begin, type Open } from './harness.ts'
 
 const firing: AlertState = {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type AuditEntry, auditStart, verifyAudit } from '../../../src/domain/audit.ts'
-import { hashText } from '../../../src/store/auditing.ts'
+import { type AuditEntry, auditStart, verifyAudit } from '../../../src/features/audit/rules.ts'
+import { hashText } from '../../../src/features/audit/store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { begin, type Open, plainEndpoint } from './harness.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { Matcher } from '../../../src/domain/match.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { closingMs } from '../../../src/store/maintenance.ts'
 import { queuedAtOnce } from '../../../src/store/plan.ts'
 import type { Publication } from '../../../src/store/store.ts'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { replay } from '../../../src/domain/delivery.ts'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import type { FilePosition } from '../../../src/store/dead-letters.ts'
+import type { FilePosition } from '../../../src/features/dead-letters/store.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 const dead = { state: 'dead', reason: 'exhausted' } as const

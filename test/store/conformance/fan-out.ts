@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Application, Endpoint } from '../../../src/domain/endpoint.ts'
+import type { Application, Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { queuedAtOnce } from '../../../src/store/plan.ts'
 import { begin, type Open, type World } from './harness.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import type { Application, Endpoint } from '../../../src/domain/endpoint.ts'
+import type { Application, Endpoint } from '../../../src/features/endpoints/rules.ts'
 import type {
   ClaimedLane,
   LaneRest,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import type { EndpointChange } from '../../../src/store/store.ts'
 import { begin, keysOf, longMs, noEffects, type Open, type World } from './harness.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AppError } from '../../../src/domain/app-error.ts'
-import { managementApplication } from '../../../src/domain/endpoint.ts'
+import { managementApplication } from '../../../src/features/endpoints/rules.ts'
 import { begin, noEffects, type Open, plainEndpoint } from './harness.ts'
 
 const everything = { actor: null, action: null, app: null, since: null, until: null }

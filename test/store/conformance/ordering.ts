@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { skipped } from '../../../src/store/delivering.ts'
 import { assertRemaining, begin, type Open, type World } from './harness.ts'
 

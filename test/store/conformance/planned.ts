@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { queuedAtOnce } from '../../../src/store/plan.ts'
 import type { Publication } from '../../../src/store/store.ts'
 import { assertRemaining, begin, type Foreign, inTime, type Open, type World } from './harness.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { endpointsPerRemoval, rowsPerRemoval } from '../../../src/store/maintenance.ts'
 import { begin, type Open, plainEndpoint, type World } from './harness.ts'
 import { plainSchedule } from './schedules.ts'

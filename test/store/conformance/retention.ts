@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { firstKeyAt } from '../../../src/domain/ids.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import type { PayloadEnd } from '../../../src/store/maintenance.ts'
 import type { DeliveriesEnd } from '../../../src/store/messages.ts'
 import { begin, type Open, type World } from './harness.ts'

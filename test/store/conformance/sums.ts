@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hourMs, minuteMs, Sketch, type Span, type StoredSums, Sums, serverScope } from '../../../src/domain/history.ts'
+import {
+  hourMs,
+  minuteMs,
+  Sketch,
+  type Span,
+  type StoredSums,
+  Sums,
+  serverScope,
+} from '../../../src/features/history/rules.ts'
 import { rowsPerRemoval } from '../../../src/store/maintenance.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { begin, type Open, type World } from './harness.ts'

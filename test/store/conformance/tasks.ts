@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { replay } from '../../../src/domain/delivery.ts'
-import type { TaskWork } from '../../../src/domain/task.ts'
-import type { LeasedTask, TaskStep } from '../../../src/store/tasks.ts'
+import type { TaskWork } from '../../../src/features/tasks/rules.ts'
+import type { LeasedTask, TaskStep } from '../../../src/features/tasks/store.ts'
 import { begin, inTime, longMs, type Open, type World } from './harness.ts'
 
 const work: TaskWork = { type: 'event-type.aggregate', input: {} }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { sessionsPerOwner } from '../../../src/store/access.ts'
+import { sessionsPerOwner } from '../../../src/features/access/store.ts'
 import { begin, type Open } from './harness.ts'
 
 const hashOf = (byte: number) => new Uint8Array(32).fill(byte)

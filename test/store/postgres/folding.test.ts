@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { minuteMs, Sums, serverScope } from '../../../src/domain/history.ts'
+import { minuteMs, Sums, serverScope } from '../../../src/features/history/rules.ts'
 import { StoreTrouble } from '../../../src/store/store.ts'
 import { eventually } from '../../e2e/eventually.ts'
 import { begin } from '../conformance/harness.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import type { Publication } from '../../../src/store/publishing.ts'
 import { type Store, StoreTrouble, type Watcher } from '../../../src/store/store.ts'

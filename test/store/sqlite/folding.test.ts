@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { minuteMs, Sums, serverScope } from '../../../src/domain/history.ts'
+import { minuteMs, Sums, serverScope } from '../../../src/features/history/rules.ts'
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import { contextWith, placeFor } from '../sqlite-harness.ts'

@@ -1,0 +1,161 @@
+import type { Clock, EpochMs } from '../../domain/clock.ts'
+import { Turns } from '../../domain/turns.ts'
+import { type Facts, lateSchedules, type StoreFigures, workerFacts } from '../../metrics/facts.ts'
+import type { Store } from '../../store/store.ts'
+import type { DeadFacts, DoctorFacts } from '../doctor/facts.ts'
+import { minuteMs, Sums, serverScope } from '../history/rules.ts'
+import type { HistoryPlace } from '../history/store.ts'
+import { type AlertFacts, type EndpointName, type RecentFigures, readFigure } from './figures.ts'
+import { type AlertChange, type AlertRule, stepAlerts } from './rules.ts'
+
+interface AlertWatchParts {
+  readonly store: Store
+  readonly clock: Clock
+  readonly facts: Pick<Facts, 'current' | 'start'>
+  readonly version: string
+  readonly rules: readonly AlertRule[]
+  readonly log?: ((sentence: string) => void) | undefined
+}
+
+/**
+ * Steps all alerts. The store keeps their states, and stores each change together with the notice that announces it: a
+ * leader that dies in between has announced nothing, or its successor finds the alert announced.
+ */
+export class AlertWatch {
+  readonly #parts: AlertWatchParts
+  readonly #leastWaiting: number
+
+  constructor(parts: AlertWatchParts) {
+    this.#parts = parts
+    const limits = parts.rules.filter(({ figure }) => figure === 'endpoint_waiting').map(({ clear }) => clear)
+    this.#leastWaiting = Math.min(Number.MAX_SAFE_INTEGER, ...limits)
+  }
+
+  /** Judges the figures of this moment. Answers the changes that were stored. */
+  async step(): Promise<readonly AlertChange[]> {
+    const { store, facts, rules, log } = this.#parts
+    facts.start()
+    const gathered = await gatherAlertFacts(this.#parts, this.#leastWaiting)
+    if (gathered === undefined) return []
+    const book = await store.readAlerts()
+    const changes = await store.changeAlerts(stepAlerts(rules, book, (rule) => readFigure(gathered, rule)))
+    for (const { rule, announce, state } of changes) {
+      if (announce !== null) log?.(`alert ${rule} ${announce === 'firing' ? 'fires' : 'resolved'}: ${state?.sentence}`)
+    }
+    return changes
+  }
+}
+
+/** The figures of failures and waits are those of this time. */
+const recentMs = 5 * minuteMs
+const deadWindowMs = 10 * minuteMs
+/** Rows of the history read at once. Each process has one for each minute. */
+const rowsPerPage = 500
+const mostPages = 10
+const namesAtOnce = 20
+
+/**
+ * Gathers the figures of this moment from the shared facts and the history. Endpoints with `leastWaiting` or fewer waiting
+ * deliveries are left out. Undefined while the store does not answer.
+ */
+async function gatherAlertFacts(parts: AlertWatchParts, leastWaiting: number): Promise<AlertFacts | undefined> {
+  const { store, facts } = parts
+  const figures = await facts.current()
+  const { condition, storeUp, waiting, lanes } = figures
+  if (condition === undefined || !storeUp) return undefined
+  const crowded = waiting?.worst.filter(({ count }) => count > leastWaiting) ?? []
+  const names = await namesOf(parts, [...crowded.map(({ endpoint }) => endpoint), ...(lanes?.openAt ?? [])])
+  const { recent, dead } = await recentFigures(store, condition.now)
+  return {
+    queues: waiting && {
+      waiting: waiting.byClass.reduce((sum, n) => sum + n, 0),
+      behind: waiting.behind,
+      oldestDueMs: waiting.oldestDueMs,
+    },
+    endpoints: waiting && crowded.flatMap((each) => named(names, each.endpoint, { waiting: each.count })),
+    openCircuits: lanes?.openAt.flatMap((endpoint) => named(names, endpoint, {})),
+    recent,
+    system: await systemFacts(parts, figures, condition, dead),
+  }
+}
+
+async function systemFacts(
+  { store, version }: AlertWatchParts,
+  { workers, clockAheadMs, scheduleLagMs, waiting }: StoreFigures,
+  condition: NonNullable<StoreFigures['condition']>,
+  dead: DeadFacts,
+): Promise<DoctorFacts> {
+  const { now } = condition
+  const total = waiting?.byClass.reduce((sum, n) => sum + n, 0) ?? 0
+  const unlimited = { limit: Number.POSITIVE_INFINITY, limitPerApp: Number.POSITIVE_INFINITY }
+  return {
+    now,
+    dialect: store.dialect,
+    store: condition,
+    process: { version, clockAheadMs },
+    workers: workers.map((worker) => workerFacts(worker, undefined, now)),
+    hasLeader: true,
+    waiting: { total, endpoints: waiting?.endpoints ?? 0, isExact: true, ...unlimited },
+    shedPerSecond: 0,
+    endpoints: [],
+    dead,
+    lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
+    refusingSources: [],
+    certificates: [],
+    foldedNames: [],
+  }
+}
+
+function named<More>(names: ReadonlyMap<number, EndpointName>, endpoint: number, more: More): (EndpointName & More)[] {
+  const name = names.get(endpoint)
+  return name === undefined ? [] : [{ ...name, ...more }]
+}
+
+/** The names of endpoints. Endpoints of operational webhooks have none: no command names them. */
+async function namesOf(
+  { store, clock }: AlertWatchParts,
+  endpoints: readonly number[],
+): Promise<ReadonlyMap<number, EndpointName>> {
+  const names = new Map<number, EndpointName>()
+  const keys = [...new Set(endpoints)]
+  for (let at = 0; at < keys.length; at += namesAtOnce) {
+    await Turns.by(clock).next()
+    const loaded = await store.loadEndpoints(keys.slice(at, at + namesAtOnce))
+    const apps = await store.applicationRefs(loaded.map(({ app }) => app))
+    for (const { key, id, uid, app } of loaded) {
+      const ref = apps.get(app)
+      if (ref !== undefined) names.set(key, { id, app: ref.uid ?? ref.id, endpoint: uid ?? id })
+    }
+  }
+  return names
+}
+
+/** Sums of the server over the last minutes: those under way are written every few seconds. */
+async function recentFigures(
+  store: Pick<Store, 'readHistory'>,
+  now: EpochMs,
+): Promise<{ readonly recent: RecentFigures; readonly dead: DeadFacts }> {
+  const recent = new Sums()
+  const letters = { recent: 0, before: 0 }
+  const range = { scope: serverScope, span: minuteMs, from: now - 2 * deadWindowMs, until: now + minuteMs } as const
+  let after: HistoryPlace | null = null
+  for (let page = 0; page < mostPages; page++) {
+    const { rows, next }: Awaited<ReturnType<Store['readHistory']>> = await store.readHistory(range, after, rowsPerPage)
+    for (const { at, sums } of rows) {
+      const { dead = 0, expired = 0, dropped = 0 } = sums
+      letters[at > now - deadWindowMs ? 'recent' : 'before'] += dead + expired + dropped
+      if (at > now - recentMs) recent.addStored(sums)
+    }
+    if (next === null) break
+    after = next
+  }
+  return {
+    recent: {
+      windowMs: recentMs,
+      delivered: recent.get('delivered'),
+      failed: recent.get('failed'),
+      waitP95Ms: recent.wait.quantile(0.95) ?? null,
+    },
+    dead: { windowMs: deadWindowMs, ...letters, worst: null },
+  }
+}

@@ -1,0 +1,172 @@
+import type { Command as Commander } from 'commander'
+import { type Item, pathOf } from '../../cli/client.ts'
+import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from '../../cli/command.ts'
+import { addFields, fieldFacts, fieldsOf, unsetFields, unsetOption } from '../../cli/field-options.ts'
+import { counted, countLimit, facts, instant, nameOf, text } from '../../cli/table.ts'
+import { choice, count, duration } from '../../runtime/setting-kinds.ts'
+import { applicationFields, signatureFamilies } from './noun.ts'
+
+/** Commands find an application by its id or uid, never by its name. */
+function uidHint({ id, uid }: Item): string {
+  if (uid) return ''
+  return `\n\nIt has no uid, so commands find it by its id only. Give it one: sluice app update ${text(id)} --uid UID`
+}
+
+/** `sluice app`: applications. */
+export function addApp(commands: RemoteCommands): void {
+  const app = commands.group('app', 'applications: list, create, get, update, portal, delete')
+
+  app.list('list', 'list applications', () => ({
+    path: '/app',
+    empty: 'No applications. Create one: sluice app create NAME --uid NAME',
+    columns: [
+      { title: 'ID', cell: 'id' },
+      { title: 'UID', cell: 'uid', flexible: true },
+      { title: 'NAME', cell: 'name', flexible: true },
+      { title: 'CREATED', cell: ({ createdAt }) => instant(createdAt) },
+    ],
+  }))
+
+  withFields(
+    app.add('create <name>', 'create an application', async (session, [name]) => {
+      const query = { get_if_exists: session.options.ifMissing === true ? true : undefined }
+      const created = await session.client.post('/app', { query, body: { name, ...bodyOf(session) } })
+      session.show(created, (item) => `Application ${nameOf(item)}\n${describe(session, item)}${uidHint(item)}`)
+    }),
+  ).option('--if-missing', 'return the application with this uid if it exists already')
+
+  app.add('get <app>', 'show an application, by id or uid', async (session, [ref]) => {
+    session.show(await session.client.get(pathOf('app', ref)), (item) => describe(session, item))
+  })
+
+  withFields(
+    app.add('update <app>', 'change the given fields of an application', async (session, [ref]) => {
+      const { name } = session.options as { name?: string }
+      const body = { name, ...bodyOf(session) }
+      session.show(await change(session, pathOf('app', ref), body), (item) => describe(session, item))
+    }),
+  )
+    .option('--name <NAME>', 'display name')
+    .addOption(unsetOption('default-rate'))
+
+  app
+    .add('portal <app>', 'make a link to its portal, to view and manage endpoints', async (session, [ref]) => {
+      const { readOnly, expires } = session.options as { readOnly?: boolean; expires?: number }
+      const body = { readOnly, expiry: expires === undefined ? undefined : Math.ceil(expires / 1000) }
+      session.show(await session.client.post(pathOf('auth', 'app-portal-access', ref), { body }), ({ url }) =>
+        text(url),
+      )
+    })
+    .option('--read-only', 'read-only access')
+    .addOption(option('--expires <DURATION>', 'how long the link works (default: 1h)', duration(1000, 7 * 86_400_000)))
+
+  app.addConfirmed(
+    'delete <app>',
+    'delete an application with its endpoints',
+    async ({ client }, [ref]) => {
+      const { id, name } = await client.get(pathOf('app', ref))
+      const { items, more } = await client.list(pathOf('app', text(id), 'endpoint'), {}, countLimit)
+      const endpoints = counted(items.length, 'endpoint', more)
+      return `Delete application ${ref} (${text(name)}) with ${endpoints} and their waiting deliveries?`
+    },
+    async (session, [ref]) => {
+      await session.client.delete(pathOf('app', ref))
+      session.show({ deleted: ref }, () => `Deleted application ${ref}, its endpoints and their waiting deliveries.`)
+    },
+  )
+}
+
+function withFields(command: Commander): Commander {
+  command
+    .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
+    .addOption(option('--rate <NUMBER>', 'attempts a second, over all its endpoints', count(1, 1_000_000)))
+    .addOption(
+      repeated(
+        '--signature-header <FIELD=NAME>',
+        'header name for id, timestamp or signature at its endpoints; may be repeated',
+      ),
+    )
+    .addOption(
+      option(
+        '--signature-family <FAMILY>',
+        'header names webhook-…, svix-… or both at its endpoints',
+        choice(signatureFamilies),
+      ),
+    )
+    .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
+  return addFields(command, applicationFields)
+}
+
+const unsettable = {
+  uid: { flag: '--uid <UID>' },
+  throttleRate: { flag: '--rate <NUMBER>' },
+  signatureHeaders: { flag: '--signature-header <FIELD=NAME>' },
+  ...applicationFields,
+}
+
+function bodyOf(session: Session): Item {
+  const { uid, rate, metadata, signatureHeader, signatureFamily } = session.options
+  return {
+    uid,
+    throttleRate: rate,
+    signatureHeaders: signatureFamily ?? pairsOf(signatureHeader),
+    metadata: pairsOf(metadata),
+    ...fieldsOf(session, applicationFields),
+    ...unsetFields(session, unsettable),
+  }
+}
+
+function describe({ terminal }: Session, item: Item): string {
+  return facts(terminal, [
+    ['id', text(item.id)],
+    ['uid', text(item.uid)],
+    ['name', text(item.name)],
+    ['rate', text(item.throttleRate)],
+    ['signature headers', item.signatureHeaders == null ? undefined : text(item.signatureHeaders)],
+    ...fieldFacts(item, applicationFields),
+    ['metadata', text(item.metadata)],
+    ['created', instant(item.createdAt)],
+    ['updated', instant(item.updatedAt)],
+  ])
+}
+
+/** `sluice region`: the secrets behind pseudonyms. */
+export function addRegion(commands: RemoteCommands): void {
+  const region = commands.group('region', "an application's secrets for pseudonyms, by region: list, create, delete")
+
+  region.list('list <app>', 'list the regions that an application has a secret of', ([app]) => ({
+    path: pathOf('app', app, 'region'),
+    empty: `No regions. Create one: sluice region create ${app} NAME`,
+    columns: [
+      { title: 'NAME', cell: 'name', flexible: true },
+      { title: 'CREATED', cell: ({ createdAt }) => instant(createdAt) },
+    ],
+  }))
+
+  region
+    .add('create <app> <name>', 'create the secret of a region', async (session, [app, name]) => {
+      const body = { name, secret: session.options.secret }
+      const created = await session.client.post(pathOf('app', app, 'region'), { body })
+      session.show(created, (item) =>
+        facts(session.terminal, [
+          ['name', text(item.name)],
+          ['secret', item.secret === undefined ? undefined : `${text(item.secret)} (not shown again)`],
+          ['created', instant(item.createdAt)],
+        ]),
+      )
+    })
+    .option('--secret <SECRET>', 'its secret, 16 to 256 characters (default: a random one)')
+
+  region.addConfirmed(
+    'delete <app> <name>',
+    'delete the secret of a region that no endpoint gets pseudonyms of',
+    (_, [app, name]) => `Delete the secret of region ${name} of ${app}? Its pseudonyms cannot be computed again.`,
+    async (session, [app, name]) => {
+      await session.client.delete(pathOf('app', app, 'region', name))
+      session.show(
+        { deleted: name },
+        () => `Deleted the secret of region ${name}. Its pseudonyms cannot be computed again.`,
+      )
+    },
+  )
+}

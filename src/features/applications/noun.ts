@@ -1,0 +1,111 @@
+import { boolean, type Field, integer, labels, list, name, seconds, type Typed, text } from '../../domain/field.ts'
+
+const day = 86_400
+
+/**
+ * The fields of an application that are stored as JSON in its `settings`, so that a new one needs no migration. The type
+ * `ApplicationSettings`, schemas, PUT and PATCH, flags, `sluice app get` and docs/endpoint-fields.md follow from this table.
+ */
+export const applicationFields = {
+  defaultRate: {
+    kind: integer(1, 1_000_000),
+    flag: '--default-rate <NUMBER>',
+    description: "Attempts per period at each endpoint without its own rate; the server's setting by default.",
+  },
+  defaultPeriodSeconds: {
+    kind: seconds(1, day),
+    flag: '--default-period <DURATION>',
+    description: 'Period of `defaultRate`; a second by default.',
+  },
+  defaultBurst: {
+    kind: integer(1, 1_000_000),
+    flag: '--default-burst <NUMBER>',
+    description:
+      'Attempts that may be saved up at each endpoint without its own rate and burst; a tenth of a period by default.',
+  },
+  headerTemplates: {
+    kind: labels,
+    flag: '--header-template <NAME=TEMPLATE>',
+    description:
+      'Header templates of all its endpoints, by name; an endpoint replaces those of the same name. See `headerTemplates` of an endpoint.',
+    help: 'a header of every delivery with values such as {eventType}, {attempt} or {deliveryId}',
+  },
+  maxInFlight: {
+    kind: integer(1, 100_000),
+    flag: '--max-in-flight <NUMBER>',
+    description:
+      'Attempts under way at once at all its endpoints together, over all workers; `inFlightPerApp` of each process by default.',
+  },
+  retentionSeconds: {
+    kind: seconds(3600, 3650 * day),
+    flag: '--retention <DURATION>',
+    description:
+      "Time for which its messages and their attempts are kept, shorter or longer than the server's `retention`, which holds by default.",
+    help: "how long its messages and their attempts are kept (default: the server's retention)",
+  },
+  deadRetentionSeconds: {
+    kind: seconds(3600, 3650 * day),
+    flag: '--dead-retention <DURATION>',
+    description:
+      "Time for which its dead letters are kept, shorter or longer than the server's `deadRetention`, which holds by default.",
+    help: "how long its dead letters are kept (default: the server's deadRetention)",
+  },
+  payloadRetentionSeconds: {
+    kind: seconds(3600, 3650 * day),
+    flag: '--payload-retention <DURATION>',
+    description:
+      'How long payloads are kept, from the instant at which the message is first due; then they are erased, and deliveries that have not succeeded are cancelled. The message and its attempts stay. As long as the message by default; a message can ask for less. It holds for messages published from then on.',
+    help: 'how long payloads are kept, if shorter than the messages',
+  },
+  region: {
+    kind: name(128),
+    flag: '--region <NAME>',
+    description:
+      'Region whose workers deliver to its endpoints, unless an endpoint names its own; by default, the region `default`.',
+  },
+  eraseDelivered: {
+    kind: boolean,
+    flag: '--erase-delivered',
+    description:
+      'Whether the payload of a message is erased once all its deliveries have succeeded; the history stays. False by default; it holds for messages published from then on.',
+  },
+  subjectPointers: {
+    kind: list(text(1, 256), 16),
+    flag: '--subject-pointer <POINTER>',
+    description:
+      'JSON pointers to the values in payloads that name data subjects, such as `/user/id`; a `*` stands for every element of an array. A person is found by these values, to be erased or exported. None by default.',
+    help: 'JSON pointer to a value that names a data subject, such as /user/id',
+  },
+} as const satisfies Readonly<Record<string, Field>>
+
+type Fields = typeof applicationFields
+
+/** The settings of an application, which hold for all its endpoints; an absent one is not set. */
+export type ApplicationSettings = { readonly [Name in keyof Fields]?: Typed<Fields[Name]> } & {
+  /** Names of the signature headers; the server's setting when missing. Other senders' profiles keep theirs. */
+  readonly signatureHeaders?: SignatureHeaders
+}
+
+/** Families of names: `webhook-id` and so on as Standard Webhooks has them, `svix-id` and so on, or both side by side. */
+export const signatureFamilies = ['webhook', 'svix', 'both'] as const
+export type SignatureFamily = (typeof signatureFamilies)[number]
+
+/** A family, or names that replace those of `webhook`. */
+export type SignatureHeaders = SignatureFamily | SignatureNames
+
+interface SignatureNames {
+  readonly id?: string
+  readonly timestamp?: string
+  readonly signature?: string
+}
+
+/** A change of settings: absent ones stay, null unsets. */
+export type SettingsChange = { readonly [Name in keyof ApplicationSettings]?: ApplicationSettings[Name] | null }
+
+/** The names of the fields in the table. */
+export const applicationFieldNames = Object.keys(applicationFields) as (keyof Fields)[]
+
+export function changedSettings(before: ApplicationSettings, change: SettingsChange = {}): ApplicationSettings {
+  const all = Object.entries({ ...before, ...change })
+  return Object.fromEntries(all.filter(([, value]) => value != null))
+}

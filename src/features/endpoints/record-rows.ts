@@ -1,0 +1,199 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Form } from '../../domain/field.ts'
+import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
+import type { Subscription } from '../../domain/match.ts'
+import type { NewEndpoint } from '../../store/configuration.ts'
+import { type Shape, toJson, type Value } from '../../store/sql/statement.ts'
+import type { StoreContext } from '../../store/store.ts'
+import { openValue, SealError, sealValue, unlessDamaged, type Vault } from '../../store/vault.ts'
+import type { ApplicationSettings } from '../applications/noun.ts'
+import { openRegion } from '../applications/rows.ts'
+import { type ColumnName, type ColumnValues, type endpointFields, fieldEntries } from './noun.ts'
+import { type Endpoint, type SealedField, type Secret, sealedFields } from './rules.ts'
+
+type Fields = typeof endpointFields
+
+/** The columns of the fields that callers set, and those that have routes of their own. */
+export interface EndpointRow extends Omit<FieldColumns, SealedColumn> {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly disabled_reason: Endpoint['disabledReason']
+  readonly paused: boolean
+  /** Sealed, unless empty, as headers are. */
+  readonly secrets: string | readonly Secret[]
+  readonly headers: string | Readonly<Record<string, string>>
+  /** Sealed, or null. */
+  readonly auth: string | null
+  readonly client_certificate: string | null
+  /** When the client certificate expires, in the open: the doctor looks for it. */
+  readonly certificate_expires_at: EpochMs | null
+  readonly flow: Partial<Flow> | null
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+export const sealedColumns = {
+  secrets: 'secrets',
+  headers: 'headers',
+  auth: 'auth',
+  clientCertificate: 'client_certificate',
+} as const satisfies Readonly<Record<SealedField, string>>
+type SealedColumn = (typeof sealedColumns)[SealedField]
+
+type FieldColumns = { readonly [Name in ColumnName as Fields[Name]['column']]: ColumnValues[Name] }
+
+export interface SendableRow extends EndpointRow {
+  readonly app_id: string
+  readonly app_throttle_rate: number | null
+  readonly app_settings: ApplicationSettings | null
+  readonly region_secret: string | null
+}
+
+/** The fields that are columns, each with its form in the database. */
+const columns = fieldEntries.flatMap(([name, { column, kind }]) => {
+  if (column === undefined) return []
+  const form = Object.values<string>(sealedColumns).includes(column) ? 'sealed' : formOf(kind)
+  return [{ name: name as ColumnName, column: column as keyof EndpointRow, form }]
+})
+
+function formOf({ is }: Form): 'plain' | 'json' | 'flag' {
+  if (is === 'boolean') return 'flag'
+  return is === 'list' || is === 'labels' || is === 'object' ? 'json' : 'plain'
+}
+
+const inForm = (form: string) => columns.filter((each) => each.form === form).map(({ column }) => column)
+
+/** The columns of an endpoint that a caller may set. */
+export const settableColumns: readonly string[] = [
+  ...columns.map(({ column }) => column),
+  'secrets',
+  'paused',
+  'flow',
+  'certificate_expires_at',
+]
+
+/** All columns of an endpoint, qualified, since lanes have some of the same names. */
+export const endpointColumns = ['key', 'id', 'app', ...settableColumns, 'disabled_reason', 'created_at', 'updated_at']
+  .map((column) => `endpoint.${column}`)
+  .join(', ')
+
+/** An endpoint's columns with those of its application and its region that sending takes. Each is a probe for one row. */
+export const sendableColumns = `${endpointColumns},
+  (select id from application where application.key = endpoint.app limit 1) as app_id,
+  (select throttle_rate from application where application.key = endpoint.app limit 1) as app_throttle_rate,
+  (select settings from application where application.key = endpoint.app limit 1) as app_settings,
+  (select secret from region where region.app = endpoint.app and region.name = endpoint.flow ->> 'region' limit 1)
+    as region_secret`
+
+export const endpointShape: Shape<EndpointRow> = {
+  json: [...inForm('json'), 'flow'],
+  flags: [...inForm('flag'), 'paused'],
+  sealed: [...inForm('sealed'), 'secrets'],
+}
+export const sendableShape: Shape<SendableRow> = {
+  ...endpointShape,
+  json: [...(endpointShape.json ?? []), 'app_settings'],
+}
+
+/** Sealed fields that do not open read as empty, and `onDamage` hears of each. */
+export function toEndpoint(row: EndpointRow, vault: Vault, onDamage?: (error: SealError) => void): Endpoint {
+  const damaged: SealedField[] = []
+  const opened: Pick<Endpoint, SealedField> = { secrets: [], headers: {}, auth: null, clientCertificate: null }
+  for (const field of sealedFields) {
+    const stored = row[sealedColumns[field]]
+    if (stored === null) continue
+    try {
+      Object.assign(opened, { [field]: openValue(vault, stored, { app: row.app, endpoint: row.key, field }) })
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error
+      damaged.push(field)
+      onDamage?.(error)
+    }
+  }
+  const values = Object.fromEntries(columns.map(({ name, column }) => [name, row[column]])) as unknown as ColumnValues
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    disabledReason: row.disabled_reason,
+    paused: row.paused,
+    ...values,
+    ...opened,
+    ...(damaged.length > 0 && { damaged }),
+    flow: toFlow(row.flow),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+/** The endpoint as the engine needs it. Nothing is sent to a damaged one; the other lanes go on. */
+export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
+  const endpoint = toEndpoint(row, vault, ({ message }) => log?.(`nothing can be sent to ${row.id}: ${message}`))
+  const { region } = endpoint.flow
+  const regionSecret =
+    region === null || row.region_secret === null
+      ? null
+      : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
+  const { app_id: appId, app_throttle_rate: appThrottleRate, app_settings: appSettings } = row
+  return { ...endpoint, appId, appThrottleRate, appSettings: appSettings ?? {}, regionSecret }
+}
+
+/** The columns that decide whether an endpoint gets a message, and how. */
+export interface SubscriptionRow
+  extends Pick<EndpointRow, 'key' | 'id' | 'uid' | 'event_types' | 'channels' | 'disabled' | 'flow'> {
+  /** Null where the flow is the default one. */
+  readonly secrets: string | readonly Secret[] | null
+}
+
+export function toSubscription(
+  row: SubscriptionRow,
+  app: number,
+  { vault, log }: StoreContext,
+  regions: ReadonlyMap<string, string | null>,
+): Subscription {
+  const { key: endpoint, id, uid, event_types: eventTypes, channels } = row
+  const subscription = { endpoint, id, uid, eventTypes, channels }
+  if (row.flow === null) return subscription
+  const flow = toFlow(row.flow)
+  const place = { app, endpoint: row.key, field: 'secrets' }
+  // The newest one, which signs from now on.
+  const open = () => openValue<readonly Secret[]>(vault, row.secrets ?? [], place)[0]?.secret
+  const isSigned = flow.signature === 'stored'
+  const secret = isSigned ? (unlessDamaged(open, log, `nothing can be signed for ${row.id}`) ?? null) : null
+  const regionSecret = regions.get(flow.region ?? '') ?? null
+  return { ...subscription, treatment: { id: row.id, flow, disabled: row.disabled, secret, regionSecret } }
+}
+
+/** The sealed columns of an endpoint as a database has them. */
+type SealedColumns = Readonly<Record<SealedColumn, unknown>>
+
+/**
+ * The values of those columns, with JSON as text and secrets sealed for this endpoint, as by `sealValue`. A damaged
+ * record that is not replaced stays as it is `stored`: the right key, or a backup, may still open it.
+ */
+export function settableValues(
+  endpoint: NewEndpoint & Pick<Endpoint, 'damaged'>,
+  identity: { readonly app: number; readonly key: number },
+  vault: Vault,
+  stored?: SealedColumns,
+) {
+  const sealed = (field: SealedField): Value => {
+    if (stored !== undefined && endpoint.damaged?.includes(field)) return { sealed: stored[sealedColumns[field]] }
+    const value = endpoint[field]
+    if (value === null) return null
+    return { sealed: sealValue(vault, value, { app: identity.app, endpoint: identity.key, field }) }
+  }
+  const values = columns.map(({ name, column, form }): [string, Value] => {
+    const value = endpoint[name]
+    if (form === 'json') return [column, toJson(value)]
+    return [column, form === 'sealed' ? sealed(name as SealedField) : (value as Value)]
+  })
+  return {
+    ...Object.fromEntries(values),
+    secrets: sealed('secrets'),
+    certificate_expires_at: endpoint.clientCertificate?.[0]?.validUntil ?? null,
+    paused: endpoint.paused,
+    flow: toJson(fromFlow(toFlow(endpoint.flow ?? null))),
+  }
+}

@@ -1,0 +1,222 @@
+import { Cron } from 'croner'
+import type { EpochMs } from '../../domain/clock.ts'
+
+/** The policy for ticks that were missed because no process ran schedules. */
+export const missedPolicies = ['skip', 'once', 'all'] as const
+type MissedPolicy = (typeof missedPolicies)[number]
+
+/** A message that is published repeatedly, by a cron expression or after the deliveries of the last run. */
+export interface Schedule extends Timing {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly uid: string | null
+  readonly eventType: string
+  /** The bytes of every message it publishes. */
+  readonly body: Uint8Array
+  readonly contentType: string
+  /** Headers of every message it publishes. */
+  readonly headers: Readonly<Record<string, string>> | null
+  /** Set when the stored headers do not open; nothing is published until they are replaced. */
+  readonly damaged?: true
+  readonly channels: readonly string[] | null
+  readonly tags: readonly string[] | null
+  readonly missed: MissedPolicy
+  /** How many missed ticks `all` runs at most: the newest. */
+  readonly missedLimit: number
+  readonly paused: boolean
+  readonly metadata: Readonly<Record<string, string>>
+  /** Every tick up to here was run or skipped. */
+  readonly reachedAt: EpochMs
+  /** The next tick; null when there is none, and with `@after` until the deliveries of the last run have ended. */
+  readonly nextAt: EpochMs | null
+  /** Failed tries in a row. */
+  readonly failures: number
+  /** The last runs, the newest first. */
+  readonly runs: readonly ScheduleRun[]
+  /** Grows with every change and every run. An update of an earlier revision has no effect. */
+  readonly revision: number
+  readonly createdAt: EpochMs
+  readonly updatedAt: EpochMs
+}
+
+export interface ScheduleRun {
+  /** The tick; for skipped ticks the last of them. */
+  readonly at: EpochMs
+  readonly ranAt: EpochMs
+  readonly state: 'published' | 'failed' | 'skipped'
+  readonly trigger: 'cron' | 'manual'
+  /** The id of the message it published. */
+  readonly message: string | null
+  readonly error: string | null
+  /** How many ticks were skipped, up to a hundred, or how many tries of one tick failed. */
+  readonly count: number
+}
+
+/** How many of its last runs a schedule remembers. */
+const runsKept = 20
+/** A tick is missed when it would run later than this after its time. */
+export const graceMs = 5 * 60_000
+/** Skipped ticks are counted up to this many. */
+const countLimit = 100
+
+/** The work for a schedule that is due. */
+interface RunPlan {
+  /** The ticks to publish, in order. */
+  readonly ticks: readonly EpochMs[]
+  /** The ticks before them, which are not published: the last one, and how many. */
+  readonly skipped: { readonly at: EpochMs; readonly count: number } | null
+}
+
+/**
+ * Decides which ticks up to now are run. The newest is always run when it is not late. For missed ticks the policy decides:
+ * `skip` runs none, `once` runs only the newest, `all` runs each, up to the limit.
+ */
+export function planRuns(
+  schedule: Timing & Pick<Schedule, 'missed' | 'missedLimit' | 'reachedAt' | 'nextAt'>,
+  now: EpochMs,
+): RunPlan {
+  const { missed, missedLimit, reachedAt, nextAt } = schedule
+  // It has one tick at a time, so a late one is never missed.
+  if (afterMs(schedule) !== undefined) return { ticks: nextAt === null || nextAt > now ? [] : [nextAt], skipped: null }
+  // Usually there is one. Finding a tick takes about 0.1 ms, so more are looked for only when there are several.
+  const latest = ticksBetween(schedule, reachedAt, now, 2)
+  const due = latest.length < 2 ? latest : ticksBetween(schedule, reachedAt, now, Math.max(missedLimit + 1, countLimit))
+  const newest = due.at(-1)
+  if (newest === undefined) return { ticks: [], skipped: null }
+  const onTime = now - newest <= graceMs
+  const run = { skip: onTime ? 1 : 0, once: 1, all: missedLimit + (onTime ? 1 : 0) }[missed]
+  const first = Math.max(0, due.length - run)
+  const at = due[first - 1]
+  return { ticks: due.slice(first), skipped: at === undefined ? null : { at, count: Math.min(first, countLimit) } }
+}
+
+/** The wait after this many failures in a row: doubled each time, from two seconds to five minutes. */
+export function retryWaitMs(failures: number): number {
+  return Math.min(5 * 60_000, 2000 * 2 ** Math.min(20, Math.max(0, failures - 1)))
+}
+
+/** Adds a run to those that are remembered. Failed tries of the same tick are one entry. */
+export function withRun(runs: readonly ScheduleRun[], run: ScheduleRun): ScheduleRun[] {
+  const [last] = runs
+  const isSameTick =
+    last?.state === 'failed' && run.state === 'failed' && last.at === run.at && last.trigger === run.trigger
+  const kept = isSameTick ? [{ ...run, count: last.count + 1 }, ...runs.slice(1)] : [run, ...runs]
+  return kept.slice(0, runsKept)
+}
+
+/** The eventId of a tick's message. Every process makes the same, so that the store accepts the message once. */
+export function tickEventId(id: string, tick: EpochMs): string {
+  return `${id}-${new Date(tick).toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`
+}
+
+/** When a schedule runs. */
+export interface Timing {
+  /** Five fields of cron, or six with seconds first, read in the time zone; or `@after` and a time such as `5m`. */
+  readonly cron: string
+  /** An IANA name such as `Europe/Berlin`. */
+  readonly timezone: string
+}
+
+/** The problem of an invalid timing, as the rest of a sentence about the field. */
+export function timingProblem(
+  timing: Timing,
+  now: EpochMs,
+): { field: 'cron' | 'timezone'; message: string } | undefined {
+  if (!isTimezone(timing.timezone)) {
+    return { field: 'timezone', message: 'is not an IANA time zone such as Europe/Berlin or UTC' }
+  }
+  const wait = afterMs(timing)
+  if (wait !== undefined) {
+    if (wait >= shortestAfterMs && wait <= longestAfterMs) return undefined
+    return { field: 'cron', message: 'must be @after with 5s to 30d, such as @after 5m' }
+  }
+  const fields = fieldsOf(timing)
+  if (fields !== 5 && fields !== 6) {
+    const five = 'must have five fields (minute, hour, day of the month, month, day of the week)'
+    return { field: 'cron', message: `${five}, six with seconds first, or be @after and a time such as @after 5m` }
+  }
+  // A question mark means the moment at which the expression is read, which differs in every process.
+  if (timing.cron.includes('?')) return { field: 'cron', message: 'must not contain a question mark' }
+  try {
+    if (nextTick(timing, now) === null) return { field: 'cron', message: 'never comes: no day of any year fits it' }
+  } catch (error) {
+    const reason = (error instanceof Error ? error.message : String(error)).replace(/^\w+: /, '')
+    return { field: 'cron', message: `is not a cron expression: ${reason.replace(/\.$/, '')}` }
+  }
+  return undefined
+}
+
+const shortestAfterMs = 5000
+const longestAfterMs = 30 * 24 * 60 * 60_000
+const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** The time between the end of the last run's deliveries and the next run; undefined for an expression of cron. */
+export function afterMs({ cron }: Pick<Timing, 'cron'>): number | undefined {
+  const [, digits, unit] = /^@after\s+(\d{1,9})([smhd])$/.exec(cron.trim()) ?? []
+  return digits === undefined ? undefined : Number(digits) * unitMs[unit as keyof typeof unitMs]
+}
+
+/**
+ * How long a schedule with `@after` waits before it looks again whether the last deliveries have ended. The instant of the
+ * end is recorded, so the next run is exact as long as this is shorter than the time between the two.
+ */
+export function lookAgainMs(afterMs: number): number {
+  return Math.min(60_000, Math.max(1000, afterMs / 2))
+}
+
+/** The first tick of a schedule that starts now; null when there is none. */
+export function firstTick(timing: Timing, now: EpochMs): EpochMs | null {
+  const wait = afterMs(timing)
+  return wait === undefined ? nextTick(timing, now) : now + wait
+}
+
+/** The next `count` ticks that are known, in order. */
+export function knownTicks(schedule: Timing & Pick<Schedule, 'reachedAt' | 'nextAt'>, now: EpochMs, count: number) {
+  const { reachedAt, nextAt } = schedule
+  if (afterMs(schedule) === undefined) return nextTicks(schedule, Math.max(now, reachedAt), count)
+  return nextAt === null ? [] : [nextAt].slice(0, count)
+}
+
+/** The first tick after an instant; null when there is none, or when it depends on deliveries. */
+export function nextTick(timing: Timing, after: EpochMs): EpochMs | null {
+  if (afterMs(timing) !== undefined) return null
+  return nextTicks(timing, after, 1)[0] ?? null
+}
+
+/** The first `count` ticks after an instant, in order. */
+export function nextTicks(timing: Timing, after: EpochMs, count: number): EpochMs[] {
+  return patternOf(timing)
+    .nextRuns(count, new Date(after))
+    .map((date) => date.getTime())
+}
+
+/** The last `count` ticks that lie after one instant and not after another, in order. */
+export function ticksBetween(timing: Timing, after: EpochMs, until: EpochMs, count: number): EpochMs[] {
+  // `previousRuns` answers ticks before an instant. Ticks are on the second, so the next second includes `until`.
+  const beyond = (Math.floor(until / 1000) + 1) * 1000
+  return patternOf(timing)
+    .previousRuns(count, new Date(beyond))
+    .map((date) => date.getTime())
+    .filter((tick) => tick > after && tick <= until)
+    .reverse()
+}
+
+function patternOf({ cron, timezone }: Timing): Cron {
+  return new Cron(cron.trim(), { timezone, mode: fieldsOf({ cron }) === 6 ? '6-part' : '5-part' })
+}
+
+function fieldsOf({ cron }: Pick<Timing, 'cron'>): number {
+  return cron.trim().split(/\s+/).length
+}
+
+function isTimezone(name: string): boolean {
+  // Intl accepts an offset such as +01:00, which has no daylight saving and is rarely meant.
+  if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,348 @@
+import { Type } from 'typebox'
+import { AppError, type FieldError } from '../../domain/app-error.ts'
+import { admin, read } from '../../operations/access.ts'
+import { closed, integer, listOf, maybe, nullable, text } from '../../operations/fields.ts'
+import { found } from '../../operations/lookup.ts'
+import { PageQuery } from '../../operations/page.ts'
+import type { Context, Parts } from '../../operations/parts.ts'
+import { anyBytes, type Incoming, type Noun, Reply, route, type Unread } from '../../operations/route.ts'
+import { refuseIf } from '../../operations/validate.ts'
+import { isProviderName, type ProviderName, providers } from '../../sources/providers.ts'
+import { missingSecret } from '../../sources/settings.ts'
+import { olderSecretsLimit, rotated } from '../../wire/secret.ts'
+import { arrivalBytesLimit } from '../arrivals/service.ts'
+import { makeSourceToken, type Source } from './rules.ts'
+import {
+  ArrivalSamplesOut,
+  baseOf,
+  graceLimitSeconds,
+  graceSeconds,
+  keysUrlProblems,
+  listAll,
+  pageOfSources,
+  SourceCreatedOut,
+  SourceIn,
+  SourceOut,
+  SourcePatch,
+  SourceSummaryOut,
+  SourceTestIn,
+  SourceTestOut,
+  showAll,
+  showSource,
+  sourceProblems,
+  toSampleOut,
+  toTestOut,
+} from './schemas.ts'
+import type { ChangedFields } from './store.ts'
+
+const one = '/app/:app/source/:source' as const
+
+const grace = maybe(
+  integer(0, graceLimitSeconds),
+  'Time during which the old one still counts beside the new one; two days by default.',
+)
+export const SourceSecretRotateIn = Type.Object(
+  {
+    secret: maybe(text('New secret; where you choose it, Sluice makes one by default.')),
+    gracePeriodSeconds: grace,
+  },
+  closed,
+)
+const SourceSecretOut = Type.Object({
+  secret: nullable(text('The secret that Sluice made, shown once; null when you gave it.')),
+})
+const SourceTokenRotateIn = Type.Object({ gracePeriodSeconds: grace }, closed)
+/** Reading a request is no change, and its body is not written to the audit log. */
+const trial = { ...admin, audited: 'none' } as const
+
+export const sources = {
+  tag: 'Source',
+  description: 'A URL that takes webhooks of another service in, verifies them, and publishes them.',
+  schemas: {
+    SourceIn,
+    SourcePatch,
+    SourceOut,
+    SourceCreatedOut,
+    SourceSummaryOut,
+    SourceSecretRotateIn,
+    SourceSecretOut,
+    SourceTokenRotateIn,
+    SourceTestIn,
+    SourceTestOut,
+    ArrivalSamplesOut,
+  },
+  routes: [
+    route('GET /source', read, {
+      id: 'v1.source.list-all',
+      summary: 'List the sources of all applications',
+      query: PageQuery,
+      answers: { 200: listOf(SourceSummaryOut) },
+      handle: async ({ query, request }, parts) => {
+        const { data, ...page } = await listAll(parts, request, query)
+        return { ...page, data: data.map(({ shown }) => shown) }
+      },
+    }),
+    route('GET /app/:app/source', read, {
+      id: 'v1.source.list',
+      summary: 'List the sources of an application',
+      query: PageQuery,
+      answers: { 200: listOf(SourceOut) },
+      handle: async ({ app, query, request }, parts) => {
+        const page = await pageOfSources(parts, app.key, query)
+        return { ...page, data: await showAll(parts, request, page.data) }
+      },
+    }),
+    route('POST /app/:app/source', admin, {
+      id: 'v1.source.create',
+      summary: 'Create a source: a URL that takes webhooks of another service in',
+      description:
+        'The answer has the URL to give to the provider. Arrivals are verified as the provider describes, and published with their bytes and content type as they came.',
+      body: SourceIn,
+      answers: { 201: SourceCreatedOut },
+      answersSecret: true,
+      handle: async ({ app, body, request }, parts) => {
+        const { store, limits } = parts
+        const { provider } = body
+        const settings = withoutNulls(body.settings ?? {})
+        const [secret, made] = secretOf(provider, body.secret ?? null, parts)
+        const secrets = secret === null ? [] : [secret]
+        refuseIf(sourceProblems(provider, settings, secrets, body.metadata))
+        refuseIf(keysUrlProblems(settings, parts))
+        const input = {
+          uid: body.uid ?? null,
+          name: body.name ?? providers[provider].title,
+          provider,
+          settings,
+          secrets: secrets.map((each) => ({ secret: each, expiresAt: null })),
+          disabled: body.disabled ?? false,
+          metadata: body.metadata ?? {},
+        }
+        const created = await store.createSource(app.key, input, tokenOf(parts), limits.maxSourcesPerApp)
+        return { ...(await showSource(parts, request, created)), secret: made }
+      },
+    }),
+    route(`GET ${one}`, read, {
+      id: 'v1.source.get',
+      summary: 'Get a source, and how many requests arrived at it',
+      answers: { 200: SourceOut },
+      handle: ({ source, request }, parts) => showSource(parts, request, source),
+    }),
+    route(`PATCH ${one}`, admin, {
+      id: 'v1.source.patch',
+      summary: 'Change some fields of a source',
+      description:
+        'Absent fields stay. `settings` replaces all settings; a secret one that is absent stays. A change works within a second.',
+      body: SourcePatch,
+      answers: { 200: SourceOut },
+      handle: async ({ source, body, request }, parts) => {
+        const changed = await parts.store.updateSource(source.app, source.key, (stored) => {
+          const { settings: given, ...rest } = body
+          refuseDamagedSource(stored, given !== undefined)
+          const settings = given === undefined ? stored.settings : changedSettings(stored, given)
+          refuseIf(problemsOf(stored, settings, stored.secrets, body.metadata))
+          refuseIf(keysUrlProblems(settings, parts, stored))
+          return { ...rest, ...(given !== undefined && { settings }) }
+        })
+        return showSource(parts, request, found(changed, 'source', source.id))
+      },
+    }),
+    route(`DELETE ${one}`, admin, {
+      id: 'v1.source.delete',
+      summary: 'Delete a source',
+      description: 'Its URL answers 404 within a second. Messages that arrived at it stay.',
+      answers: { 204: null },
+      handle: ({ source: { app, key } }, { store }) => store.deleteSource(app, key),
+    }),
+    route(`POST ${one}/token/rotate`, admin, {
+      id: 'v1.source.rotate-token',
+      summary: 'Give a source a new URL',
+      description: 'The old URL works for the grace period, two days by default.',
+      body: SourceTokenRotateIn,
+      answers: { 200: SourceOut },
+      answersSecret: true,
+      handle: async ({ source, body, request }, parts) =>
+        showSource(parts, request, await rotateToken(parts, source, body.gracePeriodSeconds ?? graceSeconds)),
+    }),
+    route(`POST ${one}/secret/rotate`, admin, {
+      id: 'v1.source.rotate-secret',
+      summary: 'Change the secret of a source',
+      description: 'The old secret counts beside the new one for the grace period, two days by default.',
+      body: SourceSecretRotateIn,
+      answers: { 200: SourceSecretOut },
+      answersSecret: true,
+      handle: async ({ source, body }, parts) => {
+        const provider = providerOf(source)
+        const [secret, made] = secretOf(provider, body.secret ?? null, parts)
+        if (secret === null) refuseIf([{ at: ['body', 'secret'], message: missingSecret(provider), type: 'required' }])
+        const graceMs = (body.gracePeriodSeconds ?? graceSeconds) * 1000
+        await change(parts, source, (stored, now) => {
+          const secrets = rotated(stored.secrets, secret ?? '', now, graceMs) ?? []
+          refuseIf(problemsOf(stored, stored.settings, secrets, undefined))
+          return { secrets }
+        })
+        return { secret: made }
+      },
+    }),
+    route(`GET ${one}/sample`, admin, {
+      id: 'v1.source.list-samples',
+      summary: 'List the newest refused requests of a source, and why they were refused',
+      description:
+        'The newest `refusedSamples` (20 by default), at most one for each second, kept for a week. Values of secrets and signatures are left out.',
+      answers: { 200: ArrivalSamplesOut },
+      handle: async ({ source }, { store, limits }) => {
+        const samples = await store.arrivalSamples(source.key, limits.refusedSamples)
+        return { data: samples.map(toSampleOut) }
+      },
+    }),
+    route(`POST ${one}/test`, trial, {
+      id: 'v1.source.test',
+      summary: 'Judge a request without storing anything',
+      description: 'For a request that you wrote or copied: whether the source would accept it, or why not.',
+      body: SourceTestIn,
+      answers: { 200: SourceTestOut },
+      handle: async ({ app, source, body, request }, parts) => {
+        const { method = 'POST', headers = {}, bodyBase64 } = body
+        const bytes = bodyBase64 === undefined ? Buffer.from(body.body ?? '') : Buffer.from(bodyBase64, 'base64')
+        const url = body.url ?? (await showSource(parts, request, source)).url ?? ''
+        const lower = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+        const arrival = { method, url, headers: Object.fromEntries(lower), body: bytes }
+        return toTestOut(await parts.arrivals.try({ ...source, appId: app.id }, arrival))
+      },
+    }),
+  ],
+} satisfies Noun
+
+/** Makes tokens of sources by their keys. */
+export function tokenOf({ randomText }: Pick<Parts, 'randomText'>): (key: number) => string {
+  return (key) => makeSourceToken(key, randomText)
+}
+
+export async function rotateToken(parts: Parts, source: Source, gracePeriodSeconds: number): Promise<Source> {
+  return change(parts, source, ({ key, tokens }, now) => {
+    const all = rotated(tokens, tokenOf(parts)(key), now, gracePeriodSeconds * 1000)
+    if (all !== undefined) return { tokens: all }
+    const message = `${olderSecretsLimit} older URLs still work; wait until one has expired, or rotate without a grace period.`
+    throw new AppError('conflict', message)
+  })
+}
+
+async function change(
+  { store }: Parts,
+  { app, key, id }: Source,
+  by: (source: Source, now: number) => ChangedFields,
+): Promise<Source> {
+  const changed = await store.updateSource(app, key, (stored, now) => {
+    refuseDamagedSource(stored)
+    return by(stored, now)
+  })
+  return found(changed, 'source', id)
+}
+
+/** Throws AppError `damaged_record` for a source whose stored secrets do not open. Some changes need none of them. */
+function refuseDamagedSource({ id, damaged }: Source, isConcerned = true): void {
+  if (damaged !== true || !isConcerned) return
+  throw new AppError(
+    'damaged_record',
+    `The stored secrets of ${id} cannot be opened; delete the source and make another.`,
+  )
+}
+
+function providerOf({ id, provider }: Source): ProviderName {
+  if (isProviderName(provider)) return provider
+  throw new AppError('damaged_record', `This version of Sluice does not know the provider ${provider} of ${id}.`)
+}
+
+function problemsOf(
+  source: Source,
+  settings: Source['settings'],
+  secrets: Source['secrets'],
+  metadata: Source['metadata'] | undefined,
+): FieldError[] {
+  if (source.damaged === true) return []
+  const texts = secrets.map(({ secret }) => secret)
+  return sourceProblems(providerOf(source), settings, texts, metadata)
+}
+
+/** The new settings, with the secret ones that are absent as they are. */
+function changedSettings(source: Source, given: Record<string, unknown>): Source['settings'] {
+  const { settings } = providers[providerOf(source)]
+  const kept = Object.entries(source.settings).filter(
+    ([name]) => settings[name]?.sensitive === true && !Object.hasOwn(given, name),
+  )
+  return { ...Object.fromEntries(kept), ...withoutNulls(given) }
+}
+
+function withoutNulls(settings: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null))
+}
+
+const secretBytes = 32
+
+/** The secret to store, and the same if Sluice made it. Hex digits are a text, hex and base64 at the same time. */
+function secretOf(
+  provider: ProviderName,
+  given: string | null,
+  { randomBytes }: Pick<Parts, 'randomBytes'>,
+): readonly [secret: string | null, made: string | null] {
+  if (given !== null || providers[provider].secret?.origin !== 'chosen') return [given, null]
+  const made = Buffer.from(randomBytes(secretBytes)).toString('hex')
+  return [made, made]
+}
+
+const ArrivalOut = Type.Object({ id: text('Id of the message.') })
+
+const expected = Type.Unsafe<string>({
+  description: 'The answer that the provider expects, in its own content type.',
+})
+
+const bodyLimit = ({ bodyLimitBytes }: Context) => Math.min(bodyLimitBytes, arrivalBytesLimit)
+
+/** The two ways to name a source in its URL. */
+const ways = [
+  { name: 'source', path: '/ingress/:source', id: 'v1.arrival', how: 'by its id' },
+  { name: 'token', path: '/in/:token', id: 'v1.arrival.by-token', how: 'by the token of its URL' },
+] as const
+
+export const arrivals = {
+  tag: 'Arrival',
+  description: 'Webhooks of other services on their way in. They carry no key; the source verifies them.',
+  schemas: { ArrivalOut },
+  routes: ways.flatMap(({ name, path, id, how }) => {
+    const refOf = ({ params }: Pick<Incoming, 'params'>) => (params as Record<string, string>)[name] ?? ''
+    const headOf = (request: Unread, parts: Parts) => {
+      const { method, headers, url } = request
+      return { method, url: baseOf(parts, request) + url, headers }
+    }
+    const admit = (request: Unread, parts: Parts) =>
+      parts.arrivals.admit(refOf(request), headOf(request, parts), request.address ?? '')
+    const receive = async (request: Incoming, body: Uint8Array, parts: Parts) => {
+      const arrival = { ...headOf(request, parts), body }
+      const answer = await parts.arrivals.receive(refOf(request), arrival, request.address ?? '')
+      return new Reply(answer.status as 200, answer.body, answer.headers)
+    }
+    return [
+      route(`POST ${path}`, 'open', {
+        root: '',
+        id: `${id}.receive`,
+        summary: `Take a webhook in at a source, ${how}`,
+        description:
+          'The answer comes after a commit that survives a power cut: 202, or 200 where the provider needs it. A request that is not verified is answered 401, an unknown or disabled source 404. The header `sluice-message-id` names the message.',
+        body: anyBytes,
+        bodyLimit,
+        lookup: 'none',
+        admit,
+        answers: { 202: ArrivalOut, 200: expected },
+        handle: ({ body, request }, parts) => receive(request, body, parts),
+      }),
+      route(`GET ${path}`, 'open', {
+        root: '',
+        id: `${id}.verify`,
+        summary: `Answer the handshake of a provider that uses GET, ${how}`,
+        lookup: 'none',
+        admit,
+        answers: { 200: expected },
+        handle: ({ request }, parts) => receive(request, new Uint8Array(0), parts),
+      }),
+    ]
+  }),
+} satisfies Noun
