@@ -16,7 +16,7 @@ import { importProblems, layerOf } from './layers.ts'
 const longestLines = 400
 const mostFiles = 8
 /** Names of features that are words of the core, too. */
-const wordsOfCore = new Set(['access', 'attempts', 'health', 'lanes', 'messages', 'sessions', 'sources'])
+const wordsOfCore = new Set(['access', 'arrivals', 'attempts', 'health', 'lanes', 'messages', 'sessions', 'sources'])
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'src')
 
@@ -119,7 +119,7 @@ function handMade(): { readonly path: string; readonly text: string }[] {
 /** Features that have files beside their folder, or too many in it. Pages are in a folder of their own. */
 function featureProblems(): string[] {
   const own = handMade().map(({ path }) => path)
-  return globSync('features/*', { cwd: source }).flatMap((folder) => {
+  return globSync('features/*/', { cwd: source }).flatMap((folder) => {
     const name = basename(folder)
     const named = new RegExp(`(^|[/.-])${name.replace(/s$/, '')}s?([/.-]|$)`)
     const inside = own.filter((path) => path.startsWith(`src/${folder}/`))

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Run } from '../domain/lane.ts'
 import { RecentRate } from '../domain/rate.ts'
 import { defaultRules } from '../features/alerts/figures.ts'
+import type { AlertSettings } from '../features/alerts/file.ts'
 import { fileProblem } from '../features/dead-file/job.ts'
 import { HistoryWriter } from '../features/history/meter.ts'
 import { clusterCounts, ownCounts, RecentAttempts } from '../features/live/meter.ts'
@@ -17,7 +18,6 @@ import { Meter, type RefusalCode } from '../metrics/meter.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
-import type { AlertSettings } from '../runtime/alert-file.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
@@ -214,7 +214,7 @@ function refusalsOf(meter: Meter): Pick<HttpContext, 'onRefusedPublish' | 'shedP
 /** The rules and receivers of alerts. Only a program with an alerts file loads the parser. */
 async function loadAlerts({ alertsFile }: Config): Promise<AlertSettings> {
   if (alertsFile === null) return { rules: defaultRules, receivers: [] }
-  const { loadAlertFile } = await import('../runtime/alert-file.ts')
+  const { loadAlertFile } = await import('../features/alerts/file.ts')
   return loadAlertFile(alertsFile)
 }
 

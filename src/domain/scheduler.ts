@@ -1,4 +1,3 @@
-import { EndpointRecords } from '../features/endpoints/records.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import {
@@ -11,6 +10,7 @@ import {
   type OrderedLane,
   type Run,
 } from './lane.ts'
+import { EndpointRecords } from './lane-records.ts'
 import { type Entry, Heap, type Ordering, type Place, Queue } from './queue.ts'
 import { Bucket, emptyBucketDebt, type RateLimit } from './rate.ts'
 import { SlotReserve } from './slot-use.ts'

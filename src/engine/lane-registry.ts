@@ -7,12 +7,13 @@ import {
   applicationShare,
   type CompleteEndpoint,
   type Endpoint,
+  type HealthDefaults,
   inFlightShare,
   retryPolicyOf,
+  rulesOf,
   type ServerDefaults,
   withDefaults,
 } from '../features/endpoints/rules.ts'
-import { type HealthDefaults, rulesOf } from '../features/endpoints/state.ts'
 import {
   defaultRegion,
   type RegionShare,

@@ -1,8 +1,8 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
+import { routes } from '../features/routes.ts'
 import { read } from '../operations/access.ts'
 import { bodyKinds, kindOf } from '../operations/check.ts'
-import { routes } from '../operations/nouns.ts'
 import { type Context, type Limits, type Parts, partsOf } from '../operations/parts.ts'
 import {
   allowOrigins,

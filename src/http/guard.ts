@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import { apiRoot } from '../domain/api.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
-import { auditOf, isWrittenLate } from '../features/audit/routes.ts'
+import { auditOf, isWrittenLate } from '../features/audit/service.ts'
 import type { Trail } from '../features/audit/store.ts'
 import type { Caller, Need } from '../operations/access.ts'
 import type { Authenticator } from '../operations/auth.ts'

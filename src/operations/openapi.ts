@@ -1,8 +1,8 @@
 import { type TSchema, Type } from 'typebox'
+import { namedSchemas, nouns } from '../features/routes.ts'
 import { codesByStatus, remedyOf } from './errors.ts'
 import { exampleAnswers, exampleName, examples, pathParameters } from './examples.ts'
 import { text, whole } from './fields.ts'
-import { namedSchemas, nouns } from './nouns.ts'
 import { anyBytes, isBodyOptional, type JsonLines, type Route, urlOf } from './route.ts'
 
 /** The version of the API, which is not the program's: it changes when a client would have to. */
@@ -72,7 +72,7 @@ export function openApiDocument() {
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
-    tags: nouns.map(({ tag, description }) => ({ name: tag, description })),
+    tags: nouns.flatMap(({ tag, description }) => (description === undefined ? [] : [{ name: tag, description }])),
     security: [{ key: [] }],
     paths,
     components: {

@@ -8,6 +8,7 @@ import type { ClientCertificates, EndpointAuth } from '../features/credentials/r
 import { Doctor } from '../features/doctor/service.ts'
 import type { ServerDefaults } from '../features/endpoints/rules.ts'
 import { Live, type LiveSources } from '../features/live/service.ts'
+import { Reference } from '../features/reference/service.ts'
 import { Explainer } from '../features/why/service.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
@@ -17,7 +18,6 @@ import { type FetchKeys, KeySets } from '../sources/key-sets.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { Authenticator } from './auth.ts'
 import { OneByOne } from './caller-limits.ts'
-import { Reference } from './reference.ts'
 import type { UnknownFields } from './unknown-names.ts'
 
 /** The parts of the program that the operations work with. */

@@ -265,8 +265,8 @@ export function isBodyOptional({ method, body, needsBody = false }: Route): bool
 export interface Noun {
   /** The heading in the reference. */
   readonly tag: string
-  /** One sentence under that heading. */
-  readonly description: string
+  /** One sentence under that heading; absent where another feature has it, to which these routes belong. */
+  readonly description?: string
   /**
    * The schemas that have a name in the reference: Svix's where it has the same shape. Those of requests end in `In`, `Put`,
    * `Patch` or `Query`, those of answers in `Out`; `toXOut` makes the answer of a thing.

@@ -6,7 +6,7 @@ import { Scheduler } from '../../src/domain/scheduler.ts'
 import type { Delivery } from '../../src/engine/delivery.ts'
 import { type LaneSettings, limitsOf, OwnedLane, orderingOf } from '../../src/engine/owned-lane.ts'
 import type { Endpoint } from '../../src/features/endpoints/rules.ts'
-import { rulesOf } from '../../src/features/endpoints/state.ts'
+import { rulesOf } from '../../src/features/endpoints/rules.ts'
 
 const limits = { inFlight: 100_000, inFlightPerApp: 100_000 }
 

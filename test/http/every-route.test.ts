@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { apiRoot } from '../../src/domain/api.ts'
-import { operations } from '../../src/operations/nouns.ts'
+import { operations } from '../../src/features/routes.ts'
 import type { Answer } from './api.ts'
 import { leastBody, leastQuery } from './from-schema.ts'
 import { urlAt } from './paths.ts'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
+import { routes } from '../../src/features/routes.ts'
 import { inProcess, type Method } from '../../src/operations/in-process.ts'
-import { routes } from '../../src/operations/nouns.ts'
 import { partsOf } from '../../src/operations/parts.ts'
 import { openApi } from './api.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { TSchema } from 'typebox'
-import { routes } from '../../src/operations/nouns.ts'
+import { routes } from '../../src/features/routes.ts'
 import { openApi } from './api.ts'
 import { fill, openPopulated } from './populated.ts'
 

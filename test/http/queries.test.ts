@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { routes } from '../../src/operations/nouns.ts'
+import { routes } from '../../src/features/routes.ts'
 import { type Api, openApi } from './api.ts'
 import { fill, openPopulated } from './populated.ts'
 

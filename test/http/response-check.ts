@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { LiveStream } from '../../src/features/live/stream-service.ts'
-import { operations } from '../../src/operations/nouns.ts'
+import { operations } from '../../src/features/routes.ts'
 import { Problem, ValidationProblem } from '../../src/operations/openapi.ts'
 import { pathOf } from './paths.ts'
 

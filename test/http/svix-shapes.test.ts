@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { namedSchemas } from '../../src/operations/nouns.ts'
+import { namedSchemas } from '../../src/features/routes.ts'
 
 type Shapes = Record<string, Record<string, string>>
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { routes } from '../../src/operations/nouns.ts'
+import { routes } from '../../src/features/routes.ts'
 import { urlOf } from '../../src/operations/route.ts'
 
 const sdk = new URL('../../node_modules/svix/', import.meta.url)

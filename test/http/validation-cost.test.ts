@@ -5,8 +5,8 @@ import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import type { TSchema } from 'typebox'
 import { AppError } from '../../src/domain/app-error.ts'
+import { operations } from '../../src/features/routes.ts'
 import { Scanner } from '../../src/json/scan.ts'
-import { operations } from '../../src/operations/nouns.ts'
 import { compile, readJson } from '../../src/operations/validate.ts'
 
 /**

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { routes } from '../../src/operations/nouns.ts'
+import { routes } from '../../src/features/routes.ts'
 import type { Keywords } from '../../src/operations/schema-check.ts'
 
 /** The objects of a request that do not say what becomes of a field that they do not have. */

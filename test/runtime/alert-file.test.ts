@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { defaultRules } from '../../src/features/alerts/figures.ts'
-import { loadAlertFile } from '../../src/runtime/alert-file.ts'
+import { loadAlertFile } from '../../src/features/alerts/file.ts'
 import { ConfigError } from '../../src/runtime/config.ts'
 import { runCommand } from '../../src/runtime/process.ts'
 

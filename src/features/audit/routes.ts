@@ -3,7 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { auditFilterFields } from '../../domain/filter-fields.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { admin, type Need } from '../../operations/access.ts'
+import { admin } from '../../operations/access.ts'
 import {
   appId,
   closed,
@@ -18,17 +18,13 @@ import {
   text,
   whole,
 } from '../../operations/fields.ts'
-import { type FoundThings, lookUp } from '../../operations/lookup.ts'
+import { lookUp } from '../../operations/lookup.ts'
 import { byId, PageQuery, paginate } from '../../operations/page.ts'
-import { type Incoming, type Noun, type Out, route } from '../../operations/route.ts'
+import { type Noun, type Out, route } from '../../operations/route.ts'
 import { readInstants } from '../../operations/validate.ts'
 import type { PageRequest, Store } from '../../store/store.ts'
-import { toApplicationOut } from '../applications/schemas.ts'
-import { shownTokenUrl } from '../credentials/rules.ts'
-import { toStoredOut } from '../endpoints/schemas.ts'
 import {
   type AuditCheckpoint,
-  type AuditEntry,
   type AuditRow,
   auditStart,
   trimPurpose,
@@ -231,87 +227,3 @@ export const audit = {
     }),
   ],
 } satisfies Noun
-
-const longestJson = 16_384
-const secretName = /secret|token(?!url$)|password|authorization|cookie|^key$|^apikey$|^privatekey$/i
-
-/** Runs a call and writes its audit row: in the call's own transaction, or right after it. */
-export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () => Promise<T>): Promise<T> {
-  const trail = { entry, written: false }
-  const answer = await store.trailing(trail, carryOut)
-  if (!trail.written) {
-    trail.written = true
-    if (isWrittenLate(entry)) await store.appendAudit(entry)
-  }
-  return answer
-}
-
-/**
- * Whether a call that succeeded gets its row although no transaction of it has written one. A PATCH does not: it changed
- * nothing.
- */
-export function isWrittenLate({ action }: AuditEntry): boolean {
-  return !action.startsWith('PATCH ')
-}
-
-/** Makes the audit rows of an operation; undefined for an operation that is not audited. */
-export function auditOf(
-  method: string,
-  path: string,
-  need: Need,
-): ((request: Incoming, found: FoundThings) => AuditEntry) | undefined {
-  const reads = method.includes('GET') || method.includes('HEAD')
-  if (need.audited === 'none' || (need.audited === 'changes' && reads)) return undefined
-  const last = ['app', 'endpoint', 'schedule', 'source'].find((name) => path.endsWith(`/:${name}`))
-  return (request, found) => {
-    const isNew = last === undefined || found[last as keyof FoundThings] === undefined
-    return {
-      actor: request.caller?.id ?? '',
-      ip: request.address ?? '',
-      action: `${request.method} ${path}`,
-      app: found.app?.id ?? null,
-      target: request.url.split('?', 1)[0] as string,
-      before: isNew ? null : beforeOf(found),
-      after: request.body === undefined ? null : jsonOf(without(request.body, need.hidden)),
-    }
-  }
-}
-
-/** A body with the values of these fields hidden. */
-function without(body: unknown, hidden: readonly string[] = []): unknown {
-  if (hidden.length === 0 || typeof body !== 'object' || body === null) return body
-  return Object.fromEntries(Object.entries(body).map(([name, value]) => [name, hidden.includes(name) ? '***' : value]))
-}
-
-/** The thing at the end of the path as it is before the call; null for a new one. */
-function beforeOf({ app, endpoint, schedule, source }: FoundThings): string | null {
-  if (endpoint !== undefined) return jsonOf(toStoredOut(endpoint))
-  if (source !== undefined) return jsonOf(source)
-  if (app === undefined) return null
-  if (schedule !== undefined) return jsonOf(schedule)
-  return jsonOf(toApplicationOut(app))
-}
-
-/** JSON without anything secret, or how long it would have been. */
-function jsonOf(value: unknown): string {
-  const text = JSON.stringify(redacted(value)) ?? 'null'
-  return text.length <= longestJson ? text : JSON.stringify({ tooLong: text.length })
-}
-
-function redacted(value: unknown): unknown {
-  if (value instanceof Uint8Array) return { bytes: value.byteLength }
-  if (Array.isArray(value)) return value.map(redacted)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => {
-      if (secretName.test(name) && inner !== null) return [name, '***']
-      if (name === 'tokenUrl' && typeof inner === 'string') return [name, shownTokenUrl({ tokenUrl: inner })]
-      if (name === 'bodyBase64' && typeof inner === 'string')
-        return [name, { bytes: Buffer.byteLength(inner, 'base64') }]
-      if (name === 'headers' && typeof inner === 'object' && inner !== null) {
-        return [name, Object.fromEntries(Object.keys(inner).map((header) => [header, '***']))]
-      }
-      return [name, redacted(inner)]
-    }),
-  )
-}

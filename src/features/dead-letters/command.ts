@@ -7,8 +7,8 @@ import { addFields, fieldsOf, queryOf } from '../../cli/field-options.ts'
 import { ago, counted, countLimit, facts, grouped, instant, namesById, table, text } from '../../cli/table.ts'
 import { CommandError, exitCode, progressLine, withProgress, writeOutput } from '../../cli/terminal.ts'
 import { deadFilterFields } from '../../domain/filter-fields.ts'
-import { outcome, statusCode } from '../messages/command.ts'
-import { finishTask, paceOf, perSecondOption, withNoWait } from '../tasks/command.ts'
+import { outcome, statusCode } from '../attempts/terminal.ts'
+import { finishTask, paceOf, perSecondOption, withNoWait } from '../tasks/terminal.ts'
 
 /** `sluice dead`: deliveries that used up their attempts or their time. */
 export function addDead(commands: RemoteCommands): void {

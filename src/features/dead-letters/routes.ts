@@ -8,13 +8,11 @@ import type { Parts } from '../../operations/parts.ts'
 import { type Noun, route } from '../../operations/route.ts'
 import type { Order } from '../../store/messages.ts'
 import { toAttemptOut } from '../attempts/schemas.ts'
+import { writeLine } from '../dead-lines/service.ts'
 import type { Application } from '../endpoints/rules.ts'
-import { perSecond, startTask, TaskStartedOut } from '../tasks/routes.ts'
 import { type DeadFilter, packLetters } from '../tasks/rules.ts'
-import { countDead, DeadCountOut } from './count-service.ts'
-import { deadLetterImport } from './import-routes.ts'
-import { writeLine } from './lines-service.ts'
-import { type Described, describedLetters, meets, rangeOf } from './reading-service.ts'
+import { perSecond, startTask, TaskStartedOut } from '../tasks/schemas.ts'
+import { countDead, DeadCountOut, type Described, describedLetters, meets, rangeOf } from './reading-service.ts'
 import {
   DeadImportOut,
   DeadLetterLine,
@@ -227,7 +225,6 @@ export const deadLetters = {
     replayRoute(inApplication),
     purgeRoute(inApplication),
     exportRoute(inApplication),
-    deadLetterImport,
     listRoute(inAll),
     countRoute(inAll),
     replayRoute(inAll),

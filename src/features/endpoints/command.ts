@@ -14,9 +14,10 @@ import { facts, instant, nameOf, text, waitingText } from '../../cli/table.ts'
 import { CommandError, exitCode, pause, readFileOrInput } from '../../cli/terminal.ts'
 import { span } from '../../domain/phrases.ts'
 import { duration } from '../../runtime/setting-kinds.ts'
+import { outcome, statusCode, statusColour } from '../attempts/terminal.ts'
 import { certificateWarning } from '../credentials/rules.ts'
-import { outcome, statusCode, statusColour } from '../messages/command.ts'
 import { endpointFields, type ObjectName } from './noun.ts'
+import { stateColour, stateText } from './terminal.ts'
 
 const day = 86_400_000
 
@@ -142,8 +143,10 @@ export function addEndpoint(commands: RemoteCommands): void {
 
 /** Always known to the server. */
 const ping = 'svix.ping'
+
 /** The first attempt of an example is waited for this long. */
 const answerWaitMs = 15_000
+
 const askMs = 250
 
 /** Sends an example and waits for its first attempt. Without a type, the first that the endpoint subscribes to. */
@@ -180,17 +183,6 @@ function showAnswer(session: Session, message: Item, attempt: Item): void {
   if (attempt.statusText !== 'success') {
     throw new CommandError('The receiver did not accept it. Sluice retries it by the retry policy.', exitCode.failed)
   }
-}
-
-/** The state of an endpoint, with the reason why it was disabled. */
-export function stateText({ state, disabledReason }: Item): string {
-  const name = text(state).replaceAll('_', ' ')
-  return state !== 'disabled' || disabledReason == null ? name : `${name} (${text(disabledReason)})`
-}
-
-export function stateColour({ state }: Item): 'green' | 'red' | 'yellow' {
-  if (state === 'active') return 'green'
-  return state === 'circuit_open' || state === 'failing' || state === 'disabled' ? 'red' : 'yellow'
 }
 
 const readers = {

@@ -16,6 +16,18 @@ import { among, greatest, probe, rowsOf } from '../../store/sql/dialect.ts'
 import { conflictOnUid, findNamed, listNamed, readPage } from '../../store/sql/named-rows.ts'
 import { insertNew, type Methods, type Port, type Transaction, type Work } from '../../store/sql/port.ts'
 import {
+  type EndpointRow,
+  endpointColumns,
+  endpointShape,
+  type SendableRow,
+  sendableColumns,
+  sendableShape,
+  settableColumns,
+  settableValues,
+  toEndpoint,
+  toSendable,
+} from '../../store/sql/receiver-rows.ts'
+import {
   assignments,
   beyond,
   direction,
@@ -28,18 +40,6 @@ import { bumpVersion, noApplication, unknownRegion } from '../applications/rows.
 import { writeChangeNotices } from '../notices/rows.ts'
 import { changeNotices } from '../notices/rules.ts'
 import { regionOf } from '../regions/rules.ts'
-import {
-  type EndpointRow,
-  endpointColumns,
-  endpointShape,
-  type SendableRow,
-  sendableColumns,
-  sendableShape,
-  settableColumns,
-  settableValues,
-  toEndpoint,
-  toSendable,
-} from './record-rows.ts'
 import { type Endpoint, isStopped } from './rules.ts'
 
 const insertEndpoint = statement<EndpointRow>('insert-endpoint', endpointShape)`

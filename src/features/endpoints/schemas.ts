@@ -18,10 +18,10 @@ import type { Out } from '../../operations/route.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { mergedHeaders } from '../../wire/headers.ts'
 import { AuthOut, ClientCertificateOut, toAuthOut, toCertificateOut } from '../credentials/schemas.ts'
+import { policies } from '../policies/schemas.ts'
 import { type endpointFields, type FieldName, fieldEntries, type ObjectName, type ValueOf } from './noun.ts'
-import { policies } from './policies-schemas.ts'
 import type { Endpoint } from './rules.ts'
-import { type EndpointState, endpointStates } from './state.ts'
+import { type EndpointState, endpointStates } from './rules.ts'
 
 type Fields = typeof endpointFields
 type Policies = typeof policies

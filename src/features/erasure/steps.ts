@@ -7,8 +7,8 @@ import { SubjectSearch } from '../../shaping/subjects.ts'
 import type { Store } from '../../store/store.ts'
 import { bodySigner } from '../../wire/profile.ts'
 import type { AuditEntry } from '../audit/rules.ts'
-import type { Task, TaskCursor } from '../tasks/rules.ts'
-import type { Step } from '../tasks/steps.ts'
+import type { Span, Task, TaskCursor } from '../tasks/rules.ts'
+import { messagesOf, reading, type Step } from '../tasks/step.ts'
 import {
   type ErasureProgress,
   endpointsAtOnce,
@@ -26,11 +26,15 @@ import type { Erasure, Rewritten, RewrittenVariant } from './store.ts'
 
 /** Messages that one step looks at. It erases those of them that fit into a step. */
 const foundPerStep = 100
+
 /** Messages that one step rewrites, and their bytes: their new bodies are in memory. */
 const rewrittenPerStep = 16
+
 const rewrittenBytes = 2 ** 19
+
 /** Schedules that one step reads. */
 const schedulesPerStep = 20
+
 /** Between erasing and looking once more: attempts that ended meanwhile are recorded, and late publishes committed. */
 const restMs = 1000
 
@@ -39,8 +43,10 @@ const restMs = 1000
  * dealt with, whether the round through the messages changed anything, and the way of the wide message.
  */
 const walking = 0
+
 const checking = 1
-const reading = 2
+
+const readingSchedules = 2
 
 /**
  * Finds the next step of an erasure. It walks the messages that name the subject, then looks at the index again and again
@@ -54,7 +60,7 @@ export async function eraseSubject(store: Store, clock: Clock, task: Task, input
   if (indexing === undefined) throw new Error('the application names no subject pointers any more')
   if (indexing.secret === null) throw new Error("the application's secret for subjects cannot be read")
   const search = new SubjectSearch(store, clock, app, input.hash, indexing)
-  if (phase === reading) return readSchedules(store, clock, task, input, search, progress, after)
+  if (phase === readingSchedules) return readSchedules(store, clock, task, input, search, progress, after)
 
   const until = firstKeyAt(task.createdAt + keySkewMs)
   const page =
@@ -64,7 +70,7 @@ export async function eraseSubject(store: Store, clock: Clock, task: Task, input
     if (page.next !== null) return advancing(data, [phase, page.next, 0, changed])
     if (phase === walking || changed === 1) return advancing(data, [checking, 0, 0, 0], restMs)
     return {
-      ...advancing(data, [reading, 0]),
+      ...advancing(data, [readingSchedules, 0]),
       forgetSamplesOf: app,
       data: ({ samples = 0 }) => ({
         ...progressed(data, 0, [], { ...nothingDone, counts: { ...nothingErased, samples } }),
@@ -157,6 +163,7 @@ function rewritable(
 }
 
 const erased = { how: 'erase' } as const
+
 /** The ways for the further endpoints of a wide message, whose body an earlier step has erased or rewritten. */
 const further = [erased, { how: 'rewrite', body: new Uint8Array(), variants: [] }, { how: 'settle' }] as const
 
@@ -207,7 +214,7 @@ async function readSchedules(
   for (const { id, body } of items) if (await search.names(body)) named.push(id)
   const data = { ...progress, schedules: [...progress.schedules, ...named] }
   const last = items.at(-1)
-  if (!done && last !== undefined) return advancing(data, [reading, last.key])
+  if (!done && last !== undefined) return advancing(data, [readingSchedules, last.key])
 
   // It may take longer than a lease, and the report does not depend on it.
   void store.scrubErased()
@@ -224,4 +231,20 @@ async function readSchedules(
     after: JSON.stringify({ report, signature }),
   }
   return { replay: [], purge: [], cursor: null, audit, restMs: () => 0, data: () => ({ ...data, report, signature }) }
+}
+
+const erasedPerStep = 100
+
+/** Erases the contents of some messages. Unlike other steps it acts before it is saved: erasing twice does no harm. */
+export async function eraseContents(store: Store, task: Task, span: Span): Promise<Step> {
+  const summaries = await messagesOf(store, task, span, erasedPerStep)
+  const left = summaries.filter(({ expunged }) => !expunged).map(({ key }) => key)
+  const fitting = firstStep(left, await store.weighMessages(left))
+  await store.expungeMessages(fitting)
+  const isWhole = fitting.length === left.length
+  const last = isWhole ? summaries.at(-1)?.key : fitting.at(-1)
+  const { scanned = 0, messagesPurged = 0 } = task.data as Readonly<Record<string, number>>
+  const passed = summaries.filter(({ key }) => key <= (last ?? 0)).length
+  const data = { scanned: scanned + passed, messagesPurged: messagesPurged + fitting.length }
+  return reading(data, isWhole && summaries.length < erasedPerStep ? null : [last as number])
 }

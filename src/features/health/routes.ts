@@ -4,7 +4,6 @@ import { read } from '../../operations/access.ts'
 import { flag, Instant, instant, iso, isoOrNull, nullable, optional, text, whole } from '../../operations/fields.ts'
 import { type Noun, type Out, Reply, route } from '../../operations/route.ts'
 import { type ListedWorker, StoreTrouble } from '../../store/store.ts'
-import { WaitingTotals } from '../why/routes.ts'
 
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Status of this part.' }) })
 
@@ -152,66 +151,6 @@ export const health = {
       description: 'Liveness. It does not ask the store.',
       answers: { 204: null },
       handle: () => undefined,
-    }),
-  ],
-} satisfies Noun
-
-export const reference = {
-  tag: 'Reference',
-  description: 'This document.',
-  routes: [
-    route('GET /openapi.json', 'open', {
-      id: 'v1.openapi.get',
-      summary: 'Get this reference as an OpenAPI 3.1 document',
-      answers: { 200: Type.Object({}, { additionalProperties: true }) },
-      handle: async ({ request }, { reference }) => {
-        const { bytes, encoding } = await reference.for(request.headers['accept-encoding'])
-        const encoded = encoding === undefined ? {} : { 'content-encoding': encoding }
-        // Without a charset: tools, the Python SDK of Svix among them, compare the type as a whole.
-        return new Reply(200, bytes, { 'content-type': 'application/json', vary: 'accept-encoding', ...encoded })
-      },
-    }),
-  ],
-} satisfies Noun
-
-const FindingOut = Type.Object({
-  code: text('The rule, such as `circuit_open`; docs/doctor.md lists all.'),
-  severity: Type.Enum(['warning', 'critical'], {
-    description: '`critical`: deliveries stand still or may be lost.',
-  }),
-  sentence: text('The finding as a sentence or two.'),
-  evidence: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String(), Type.Boolean(), Type.Null()]), {
-    description: 'Its figures by name. Names of durations end in `Ms`, and rates are per second.',
-  }),
-  command: text('The command that helps, or the one that shows more.'),
-  app: nullable(text('Uid or id of the application; null for a finding about the whole system.')),
-  endpoint: nullable(text('Uid or id of the endpoint.')),
-})
-
-const DoctorOut = Type.Object({
-  status: Type.Enum(['healthy', 'warning', 'critical'], { description: 'The highest severity of the findings.' }),
-  summary: text('Summary in one or two sentences.'),
-  findings: Type.Array(FindingOut, { description: 'The critical ones first.' }),
-  more: whole('Findings that were left out: of each code the first five are named.'),
-  waiting: nullable(WaitingTotals),
-  asOf: Instant,
-})
-
-export const doctor = {
-  tag: 'Doctor',
-  description: 'Findings about the whole system, with figures and the command that helps.',
-  schemas: { FindingOut, DoctorOut },
-  routes: [
-    route('GET /doctor', read, {
-      id: 'v1.doctor.get',
-      summary: 'Examine the whole system',
-      description:
-        'Looks at the store, the workers and the endpoints that are worst off. 200 with any findings; `waiting` is null when the store is down. Requests that come at the same time share one examination.',
-      answers: { 200: DoctorOut },
-      handle: async (_call, { doctor }) => {
-        const { at, ...found } = await doctor.examine()
-        return { ...found, asOf: iso(at) }
-      },
     }),
   ],
 } satisfies Noun

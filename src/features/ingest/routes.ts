@@ -27,12 +27,12 @@ import type { Parts } from '../../operations/parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route, under } from '../../operations/route.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { type ProviderName, providers } from '../../sources/providers.ts'
-import { AppPortalAccessIn, AppPortalAccessOut, letIn } from '../access/routes.ts'
-import { ingestEndpoints } from '../endpoints/routes.ts'
+import { AppPortalAccessIn, AppPortalAccessOut, letIn } from '../access/schemas.ts'
+import { forAdmins, type Place, routesAt } from '../endpoints/place-service.ts'
 import type { Application } from '../endpoints/rules.ts'
-import { rotateToken, tokenOf } from '../sources/routes.ts'
 import type { Source } from '../sources/rules.ts'
 import { graceSeconds, type Listed, listAll, showSource, showWithApps, sourceProblems } from '../sources/schemas.ts'
+import { rotateToken, tokenOf } from '../sources/service.ts'
 import type { NewSource } from '../sources/store.ts'
 
 /** How a type of Svix is verified here: its provider, and the settings where the provider is a general one. */
@@ -44,6 +44,7 @@ interface IngestType {
 const hmac = (header: string, hash: string, encoding: string): IngestType => {
   return { provider: 'hmac', settings: { header, hash, encoding } }
 }
+
 const standard: IngestType = { provider: 'standard' }
 
 /** Svix's types of sources that Sluice can verify. Many services sign as Svix does. */
@@ -75,6 +76,7 @@ const ingestTypes = {
   sardine: standard,
   stych: standard,
 } as const satisfies Readonly<Record<string, IngestType>>
+
 type IngestTypeName = keyof typeof ingestTypes
 
 const about = {
@@ -102,6 +104,7 @@ const IngestSourceIn = Type.Object(
   },
   closed,
 )
+
 type IngestSourceIn = Static<typeof IngestSourceIn>
 
 const IngestSourceOut = Type.Object({
@@ -121,6 +124,7 @@ const IngestSourceOut = Type.Object({
 })
 
 const RotateTokenOut = Type.Object({ ingestUrl: text('The new URL of the source.') })
+
 const IngestSourceConsumerPortalAccessIn = Type.Object(
   {
     expiry: AppPortalAccessIn.properties.expiry,
@@ -130,6 +134,17 @@ const IngestSourceConsumerPortalAccessIn = Type.Object(
 )
 
 const one = '/source/:source' as const
+
+/** Endpoints of the application of a source. Those that are made here get the messages of the source alone. */
+const ofSources: Place = {
+  path: '/source/:source/endpoint',
+  id: 'v1.ingest.endpoint',
+  whose: 'the application of a source',
+  needs: forAdmins,
+  subscribesToEventTypes: false,
+}
+
+const ingestEndpoints = routesAt(ofSources)
 
 export const ingest = {
   tag: 'Ingest',

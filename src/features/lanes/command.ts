@@ -1,7 +1,7 @@
 import { type Item, pathOf } from '../../cli/client.ts'
 import type { RemoteCommands, Session } from '../../cli/command.ts'
 import { facts, instant, text } from '../../cli/table.ts'
-import { stateColour, stateText } from '../endpoints/command.ts'
+import { stateColour, stateText } from '../endpoints/terminal.ts'
 
 /** `sluice lane`: the queue of an endpoint. */
 export function addLane(commands: RemoteCommands): void {

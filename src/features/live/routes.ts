@@ -18,8 +18,8 @@ import {
 } from '../../operations/fields.ts'
 import { appKeyOf, lookUp } from '../../operations/lookup.ts'
 import { type Noun, type Out, Reply, route } from '../../operations/route.ts'
-import { LaneOut } from '../lanes/routes.ts'
-import { BackgroundTaskOut } from '../tasks/routes.ts'
+import { LaneOut } from '../lanes/schemas.ts'
+import { BackgroundTaskOut } from '../tasks/schemas.ts'
 import type { Overview } from './service.ts'
 import type { NamedAttempt } from './stream-service.ts'
 

@@ -4,7 +4,7 @@ import { nameOf, shorten, text } from '../../cli/table.ts'
 import { CommandError, exitCode, pause, toJson } from '../../cli/terminal.ts'
 import { pageItems } from '../../domain/api.ts'
 import { duration } from '../../runtime/setting-kinds.ts'
-import { failedStatus, outcome, statusCode, statusColour } from '../messages/command.ts'
+import { failedStatus, outcome, statusCode, statusColour } from '../attempts/terminal.ts'
 
 /** Each endpoint costs one request a round, so their number is limited. */
 const mostLanes = 100

@@ -12,13 +12,12 @@ import {
 } from '../../cli/command.ts'
 import { addFields, asQuery, queryOf } from '../../cli/field-options.ts'
 import { type Column, counted, facts, instant, nameOf, table, text } from '../../cli/table.ts'
-import { CommandError, exitCode, readNamedFile } from '../../cli/terminal.ts'
-import { AppError } from '../../domain/app-error.ts'
+import { CommandError, exitCode } from '../../cli/terminal.ts'
 import { messageFilterFields } from '../../domain/filter-fields.ts'
-import { describeTimings, type Timings } from '../../domain/outcome.ts'
 import { prettyJson } from '../../json/exact.ts'
-import { Scanner } from '../../json/scan.ts'
-import { finishTask, paceOf, perSecondOption, withNoWait } from '../tasks/command.ts'
+import { statusColour, statusText } from '../attempts/terminal.ts'
+import { finishTask, paceOf, perSecondOption, withNoWait } from '../tasks/terminal.ts'
+import { readPayload, withPayload } from './terminal.ts'
 
 /** `sluice messages`: the messages of an application, or one message with its status at each endpoint. */
 export function addMessages(commands: RemoteCommands): void {
@@ -73,94 +72,6 @@ const destinationColumns: readonly Column<Item>[] = [
   { title: 'NEXT ATTEMPT', cell: ({ nextAttempt }) => instant(nextAttempt) },
 ]
 
-function statusText({ statusText: status, coalescedInto }: Item): string {
-  return coalescedInto == null ? text(status) : `coalesced into ${text(coalescedInto)}`
-}
-
-/** The colour of a delivery's status. */
-export function statusColour({ statusText, coalescedInto }: Item): 'green' | 'red' | 'yellow' {
-  if (statusText === 'success') return 'green'
-  if (coalescedInto != null) return 'yellow'
-  return statusText === 'fail' ? 'red' : 'yellow'
-}
-
-/** `sluice attempts`: the attempts of one message, or at one endpoint. */
-export function addAttempts(commands: RemoteCommands): void {
-  const summary = 'list attempts of one message or at one endpoint, newest first'
-  const command = commands
-    .list('attempts <app> [message]', summary, ([app, message], session) => {
-      const { endpoint, failed, headers, timings } = session.options as Record<string, string | undefined>
-      if (message === undefined && endpoint === undefined) {
-        const remedy = `sluice attempts ${app} MESSAGE, or sluice attempts ${app} --endpoint ENDPOINT`
-        throw new CommandError(`Name a message or an endpoint: ${remedy}.`, exitCode.misused)
-      }
-      const query = { ...queryOf(session, messageFilterFields), status: failed ? failedStatus : undefined }
-      const [path, other] =
-        message === undefined ? [pathOf('endpoint', endpoint ?? ''), 'msg'] : [pathOf('msg', message), 'endpoint']
-      return {
-        path: pathOf('app', app, 'attempt') + path,
-        query: message === undefined ? query : { ...query, endpoint_id: endpoint },
-        empty: 'No attempts.',
-        columns: [
-          when,
-          other === 'msg' ? { title: 'MESSAGE', cell: 'msgId' } : endpointColumn,
-          ...rest,
-          ...(timings ? [timingsColumn] : []),
-          ...(headers ? [answerHeaders] : []),
-        ],
-      }
-    })
-    .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
-    .option('--failed', 'only failed attempts')
-    .option('--timings', 'show the split of the time of each attempt, too: DNS, connect, TLS, first byte')
-    .option('--headers', 'show the headers of each response, too')
-    .alias('attempt')
-  addFields(command, messageFilterFields)
-}
-
-/** The endpoint of an attempt by its uid, its URL, or the id of a deleted one. */
-const endpointColumn: Column<Item> = {
-  title: 'ENDPOINT',
-  cell: ({ endpointUid, url, endpointId }) => text(endpointUid ?? (url === '' ? endpointId : url)),
-  flexible: true,
-}
-
-/** Svix's number for an attempt that failed. */
-export const failedStatus = 2
-
-const when: Column<Item> = { title: 'AT', cell: ({ timestamp }) => instant(timestamp) }
-const rest: readonly Column<Item>[] = [
-  { title: 'TRY', cell: 'attempt', align: 'right' },
-  { title: 'HTTP', cell: statusCode, align: 'right' },
-  { title: 'MS', cell: 'responseDurationMs', align: 'right' },
-  { title: 'OUTCOME', cell: outcome, colour: statusColour, flexible: true },
-]
-
-const timingsColumn: Column<Item> = { title: 'TIMINGS (MS)', cell: timingsOf }
-
-/** The split of an attempt's time in words; '–' when it is unknown. */
-export function timingsOf({ timings }: Item): string {
-  return timings == null ? '–' : describeTimings(timings as unknown as Timings) || '–'
-}
-
-const answerHeaders: Column<Item> = {
-  title: 'RESPONSE HEADERS',
-  cell: ({ responseHeaders }) =>
-    Object.entries((responseHeaders ?? {}) as Item)
-      .map(([name, value]) => `${name}: ${text(value)}`)
-      .join(' | ') || '–',
-}
-
-/** The HTTP status of the response; '–' when there was none. */
-export function statusCode({ responseStatusCode }: Item): string {
-  return responseStatusCode === 0 ? '–' : text(responseStatusCode)
-}
-
-/** The outcome of an attempt, with its error. */
-export function outcome({ code, error, statusText }: Item): string {
-  return error == null || error === '' ? text(code ?? statusText) : `${text(code ?? statusText)}: ${text(error)}`
-}
-
 /** `sluice resend` and `sluice recover`: deliver messages again, after a failure or an outage. */
 export function addResend(commands: RemoteCommands): void {
   commands.add(
@@ -204,9 +115,6 @@ export function addResend(commands: RemoteCommands): void {
 function spanOf(session: Session) {
   return { since: instantOption(session, 'since'), until: instantOption(session, 'until') }
 }
-
-const inputSign = '-'
-const fileSign = '@'
 
 /** `sluice send`: publishes one message. The payload's bytes are sent unchanged: they are never parsed. */
 export function addSend(commands: RemoteCommands): void {
@@ -257,46 +165,6 @@ function envelopeOf(session: Session, eventType: string) {
     orderingKey,
     dedupeKey,
     endpoint,
-  }
-}
-
-/** The fields as JSON with the bytes of the payload, which are never parsed. */
-export function withPayload(fields: object, payload: Buffer): Buffer {
-  const head = JSON.stringify(fields).slice(0, -1)
-  return Buffer.concat([Buffer.from(`${head},"payload":`), payload, Buffer.from('}')])
-}
-
-/** Reads a payload from the operand, `@FILE`, or standard input. */
-export async function readPayload({ terminal, options }: Session, given: string | undefined): Promise<Buffer> {
-  const payload = await bytesOf()
-  if (payload.length === 0 && options.raw !== true) {
-    throw new CommandError('The payload is empty. The smallest JSON object is {}.', exitCode.misused)
-  }
-  if (options.raw !== true) assertJson(payload)
-  return payload
-
-  async function bytesOf(): Promise<Buffer> {
-    if (given === undefined || given === inputSign) {
-      if (given === undefined && terminal.inputIsTyped) {
-        throw new CommandError(`No payload. Give JSON, @FILE, or ${inputSign} for standard input.`, exitCode.misused)
-      }
-      return terminal.readInput()
-    }
-    if (!given.startsWith(fileSign)) return Buffer.from(given)
-    return readNamedFile(terminal, given.slice(fileSign.length))
-  }
-}
-
-/**
- * Refuses a payload that is not JSON, before it is put between the other fields: the server would count bytes from their
- * beginning, which the user never wrote, and a payload such as `1,"tags":["x"]` would add fields.
- */
-function assertJson(payload: Buffer): void {
-  try {
-    new Scanner(0).scan(payload)
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error
-    throw new CommandError(error.message.replace(/^The (body|JSON text)/, 'The payload'), exitCode.misused)
   }
 }
 

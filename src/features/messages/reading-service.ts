@@ -6,10 +6,10 @@ import type { Parts } from '../../domain/turns.ts'
 import type { Envelope } from '../../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../../json/scan.ts'
 import { distinct, lenient, metadataProblems } from '../../operations/fields.ts'
+import { headerProblems, templateProblems } from '../../operations/problems.ts'
 import { IgnoredFields } from '../../operations/unknown-names.ts'
 import { checkContents, compile, nullsRemover, refuseIf } from '../../operations/validate.ts'
 import type { ApplicationIn } from '../applications/schemas.ts'
-import { headerProblems, templateProblems } from '../endpoints/problems-service.ts'
 import { batchLimit, EnvelopeIn, MessageFieldsIn, type RawQuery } from './schemas.ts'
 
 /** A message as its producer sent it. */

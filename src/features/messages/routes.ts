@@ -20,7 +20,7 @@ import type { Store } from '../../store/store.ts'
 import { type ApplicationIn, toNewApplication } from '../applications/schemas.ts'
 import { statusesOfEach } from '../attempts/list-service.ts'
 import { fail as failed, isWaiting, type Status, success } from '../attempts/schemas.ts'
-import { startTask, TaskStartedOut } from '../tasks/routes.ts'
+import { startTask, TaskStartedOut } from '../tasks/schemas.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from './reading-service.ts'
 import {
   BulkExpungeContentsIn,

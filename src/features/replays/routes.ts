@@ -21,8 +21,8 @@ import { refuseIf, toleranceMs } from '../../operations/validate.ts'
 import type { Store } from '../../store/store.ts'
 import { success } from '../attempts/schemas.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
-import { perSecond, readSpan, startTask, TaskStartedOut } from '../tasks/routes.ts'
 import type { ReplayFilter, TaskWork } from '../tasks/rules.ts'
+import { perSecond, readSpan, startTask, TaskStartedOut } from '../tasks/schemas.ts'
 
 /** Messages accepted from `since` on, before `until`. */
 const ReplayIn = Type.Object(

@@ -4,7 +4,7 @@ import { option, pairsOf, type RemoteCommands, repeated, type Session } from '..
 import { facts, instant, nameOf, table, text } from '../../cli/table.ts'
 import { CommandError, exitCode } from '../../cli/terminal.ts'
 import { choice, count } from '../../runtime/setting-kinds.ts'
-import { readPayload, withPayload } from '../messages/command.ts'
+import { readPayload, withPayload } from '../messages/terminal.ts'
 
 const runsShown = 5
 

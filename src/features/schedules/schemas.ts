@@ -31,9 +31,9 @@ import {
   whole,
 } from '../../operations/fields.ts'
 import { PageQuery } from '../../operations/page.ts'
+import { headerProblems } from '../../operations/problems.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { isSensitiveHeader } from '../../wire/headers.ts'
-import { headerProblems } from '../endpoints/problems-service.ts'
 import { isContentType } from '../messages/reading-service.ts'
 import { EnvelopeIn, MessageOut, Payload, shownPayload } from '../messages/schemas.ts'
 import {

@@ -7,7 +7,7 @@ import { byId, PageQuery, paginate } from '../../operations/page.ts'
 import type { Parts } from '../../operations/parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route } from '../../operations/route.ts'
 import type { PageRequest } from '../../store/store.ts'
-import { AccessOut, toAccessOut } from '../access/routes.ts'
+import { AccessOut, toAccessOut } from '../access/schemas.ts'
 import type { WebSession, WebSessionOwner } from '../access/store.ts'
 import { forgeryToken, kindOf, refuseForeignOrigin, sessionCookie, sessionToken } from './browser-service.ts'
 

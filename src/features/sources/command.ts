@@ -7,11 +7,9 @@ import { CommandError, exitCode } from '../../cli/terminal.ts'
 import { moment, nearest } from '../../domain/phrases.ts'
 import { choice, duration } from '../../runtime/setting-kinds.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../../sources/providers.ts'
-import { byFlags, flagOf, ownSettings, settings, settingsOf, stepOf } from './settings-command.ts'
+import { byFlags, flagOf, locate, ownSettings, settings, settingsOf, stepOf } from './terminal.ts'
 
 const day = 86_400_000
-/** Sources among which a name without --app is looked for. */
-const searched = 10_000
 
 /** `sluice source`: URLs that take webhooks of other services in. */
 export function addSource(commands: RemoteCommands): void {
@@ -216,24 +214,6 @@ function unsetOf(session: Session, { provider }: Item): { fields: Item; settings
     },
     settings: Object.keys(others).length === 0 ? undefined : others,
   }
-}
-
-/** A source by id or uid, wherever it is. */
-export async function locate(session: Session, ref: string): Promise<{ app: string; path: string; item: Item }> {
-  const { client, options } = session
-  if (typeof options.app === 'string') {
-    const path = pathOf('app', options.app, 'source', ref)
-    return { app: options.app, path, item: await client.get(path) }
-  }
-  const { items } = await client.list('/source', {}, searched)
-  const [item, other] = items.filter(({ id, uid }) => id === ref || uid === ref)
-  if (item === undefined)
-    throw new CommandError(`There is no source ${JSON.stringify(ref)}. See: sluice source list`, exitCode.notFound)
-  if (other !== undefined) {
-    throw new CommandError(`Several applications have a source ${ref}; add --app.`, exitCode.misused)
-  }
-  const app = text(item.appUid ?? item.appId)
-  return { app, path: pathOf('app', app, 'source', text(item.id)), item }
 }
 
 function stateOf(item: Item, now: number): string {

@@ -4,17 +4,15 @@ import { admin, read } from '../../operations/access.ts'
 import { closed, integer, listOf, maybe, nullable, text } from '../../operations/fields.ts'
 import { found } from '../../operations/lookup.ts'
 import { PageQuery } from '../../operations/page.ts'
-import type { Context, Parts } from '../../operations/parts.ts'
-import { anyBytes, type Incoming, type Noun, Reply, route, type Unread } from '../../operations/route.ts'
+import type { Parts } from '../../operations/parts.ts'
+import { type Noun, route } from '../../operations/route.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { isProviderName, type ProviderName, providers } from '../../sources/providers.ts'
 import { missingSecret } from '../../sources/settings.ts'
-import { olderSecretsLimit, rotated } from '../../wire/secret.ts'
-import { arrivalBytesLimit } from '../arrivals/service.ts'
-import { makeSourceToken, type Source } from './rules.ts'
+import { rotated } from '../../wire/secret.ts'
+import type { Source } from './rules.ts'
 import {
   ArrivalSamplesOut,
-  baseOf,
   graceLimitSeconds,
   graceSeconds,
   keysUrlProblems,
@@ -33,7 +31,7 @@ import {
   toSampleOut,
   toTestOut,
 } from './schemas.ts'
-import type { ChangedFields } from './store.ts'
+import { change, refuseDamagedSource, rotateToken, tokenOf } from './service.ts'
 
 const one = '/app/:app/source/:source' as const
 
@@ -41,6 +39,7 @@ const grace = maybe(
   integer(0, graceLimitSeconds),
   'Time during which the old one still counts beside the new one; two days by default.',
 )
+
 export const SourceSecretRotateIn = Type.Object(
   {
     secret: maybe(text('New secret; where you choose it, Sluice makes one by default.')),
@@ -48,10 +47,13 @@ export const SourceSecretRotateIn = Type.Object(
   },
   closed,
 )
+
 const SourceSecretOut = Type.Object({
   secret: nullable(text('The secret that Sluice made, shown once; null when you gave it.')),
 })
+
 const SourceTokenRotateIn = Type.Object({ gracePeriodSeconds: grace }, closed)
+
 /** Reading a request is no change, and its body is not written to the audit log. */
 const trial = { ...admin, audited: 'none' } as const
 
@@ -212,41 +214,6 @@ export const sources = {
   ],
 } satisfies Noun
 
-/** Makes tokens of sources by their keys. */
-export function tokenOf({ randomText }: Pick<Parts, 'randomText'>): (key: number) => string {
-  return (key) => makeSourceToken(key, randomText)
-}
-
-export async function rotateToken(parts: Parts, source: Source, gracePeriodSeconds: number): Promise<Source> {
-  return change(parts, source, ({ key, tokens }, now) => {
-    const all = rotated(tokens, tokenOf(parts)(key), now, gracePeriodSeconds * 1000)
-    if (all !== undefined) return { tokens: all }
-    const message = `${olderSecretsLimit} older URLs still work; wait until one has expired, or rotate without a grace period.`
-    throw new AppError('conflict', message)
-  })
-}
-
-async function change(
-  { store }: Parts,
-  { app, key, id }: Source,
-  by: (source: Source, now: number) => ChangedFields,
-): Promise<Source> {
-  const changed = await store.updateSource(app, key, (stored, now) => {
-    refuseDamagedSource(stored)
-    return by(stored, now)
-  })
-  return found(changed, 'source', id)
-}
-
-/** Throws AppError `damaged_record` for a source whose stored secrets do not open. Some changes need none of them. */
-function refuseDamagedSource({ id, damaged }: Source, isConcerned = true): void {
-  if (damaged !== true || !isConcerned) return
-  throw new AppError(
-    'damaged_record',
-    `The stored secrets of ${id} cannot be opened; delete the source and make another.`,
-  )
-}
-
 function providerOf({ id, provider }: Source): ProviderName {
   if (isProviderName(provider)) return provider
   throw new AppError('damaged_record', `This version of Sluice does not know the provider ${provider} of ${id}.`)
@@ -288,61 +255,3 @@ function secretOf(
   const made = Buffer.from(randomBytes(secretBytes)).toString('hex')
   return [made, made]
 }
-
-const ArrivalOut = Type.Object({ id: text('Id of the message.') })
-
-const expected = Type.Unsafe<string>({
-  description: 'The answer that the provider expects, in its own content type.',
-})
-
-const bodyLimit = ({ bodyLimitBytes }: Context) => Math.min(bodyLimitBytes, arrivalBytesLimit)
-
-/** The two ways to name a source in its URL. */
-const ways = [
-  { name: 'source', path: '/ingress/:source', id: 'v1.arrival', how: 'by its id' },
-  { name: 'token', path: '/in/:token', id: 'v1.arrival.by-token', how: 'by the token of its URL' },
-] as const
-
-export const arrivals = {
-  tag: 'Arrival',
-  description: 'Webhooks of other services on their way in. They carry no key; the source verifies them.',
-  schemas: { ArrivalOut },
-  routes: ways.flatMap(({ name, path, id, how }) => {
-    const refOf = ({ params }: Pick<Incoming, 'params'>) => (params as Record<string, string>)[name] ?? ''
-    const headOf = (request: Unread, parts: Parts) => {
-      const { method, headers, url } = request
-      return { method, url: baseOf(parts, request) + url, headers }
-    }
-    const admit = (request: Unread, parts: Parts) =>
-      parts.arrivals.admit(refOf(request), headOf(request, parts), request.address ?? '')
-    const receive = async (request: Incoming, body: Uint8Array, parts: Parts) => {
-      const arrival = { ...headOf(request, parts), body }
-      const answer = await parts.arrivals.receive(refOf(request), arrival, request.address ?? '')
-      return new Reply(answer.status as 200, answer.body, answer.headers)
-    }
-    return [
-      route(`POST ${path}`, 'open', {
-        root: '',
-        id: `${id}.receive`,
-        summary: `Take a webhook in at a source, ${how}`,
-        description:
-          'The answer comes after a commit that survives a power cut: 202, or 200 where the provider needs it. A request that is not verified is answered 401, an unknown or disabled source 404. The header `sluice-message-id` names the message.',
-        body: anyBytes,
-        bodyLimit,
-        lookup: 'none',
-        admit,
-        answers: { 202: ArrivalOut, 200: expected },
-        handle: ({ body, request }, parts) => receive(request, body, parts),
-      }),
-      route(`GET ${path}`, 'open', {
-        root: '',
-        id: `${id}.verify`,
-        summary: `Answer the handshake of a provider that uses GET, ${how}`,
-        lookup: 'none',
-        admit,
-        answers: { 200: expected },
-        handle: ({ request }, parts) => receive(request, new Uint8Array(0), parts),
-      }),
-    ]
-  }),
-} satisfies Noun

@@ -3,7 +3,7 @@ import { limitOption, option, printMore, type RemoteCommands, type Session } fro
 import { ago, type Column, facts, instant, namesById, table, text, waitingText } from '../../cli/table.ts'
 import { CommandError, exitCode, toJson } from '../../cli/terminal.ts'
 import { choice } from '../../runtime/setting-kinds.ts'
-import { outcome, statusCode, timingsOf } from '../messages/command.ts'
+import { outcome, statusCode, timingsOf } from '../attempts/terminal.ts'
 import { queueSorts } from './rules.ts'
 
 const wideColumns = 110

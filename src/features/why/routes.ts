@@ -19,7 +19,7 @@ import {
   whole,
 } from '../../operations/fields.ts'
 import type { Parts } from '../../operations/parts.ts'
-import { type Out, route } from '../../operations/route.ts'
+import { type Noun, type Out, route } from '../../operations/route.ts'
 import { countLimit } from '../../store/lanes.ts'
 import { MessageAttemptOut, toAttemptOut } from '../attempts/schemas.ts'
 import { certificateWarning } from '../credentials/rules.ts'
@@ -27,30 +27,8 @@ import type { Endpoint } from '../endpoints/rules.ts'
 import { worstKept } from '../search/survey-service.ts'
 import type { Blocker, BlockerReason } from './blocker.ts'
 import { describeAll, type QueueSort, queueSorts, type WhyReason, wideBlockers } from './rules.ts'
-import type { ExplainedDelivery, ExplainedEndpoint, KnownLane } from './service.ts'
-
-/** Counts of waiting deliveries by class. */
-export const Waiting = Type.Object({
-  fresh: Type.Integer(),
-  timed: whole('Retries, and messages published for later'),
-  replay: Type.Integer(),
-  total: Type.Integer(),
-  isExact: flag('False when counting stopped at a limit, so that `total` is at least this many.'),
-})
-
-/** Counts of waiting deliveries by class, each up to a limit, so that a long queue costs no more. */
-export function toWaitingOut({ waiting }: Pick<KnownLane, 'waiting'>): Out<typeof Waiting> {
-  const [fresh, timed, replay] = waiting
-  const isExact = waiting.every((count) => count < countLimit)
-  return { fresh, timed, replay, total: fresh + timed + replay, isExact }
-}
-
-/** All waiting deliveries, of an application or of all. */
-export const WaitingTotals = Type.Object({
-  total: whole('Waiting deliveries.'),
-  endpoints: whole('Endpoints with waiting deliveries.'),
-  isExact: flag('False when there are more than a million: `total` is then at least this many.'),
-})
+import { toWaitingOut, Waiting, WaitingTotals } from './schemas.ts'
+import type { ExplainedDelivery, ExplainedEndpoint } from './service.ts'
 
 const defaultLimit = 25
 
@@ -76,10 +54,15 @@ const BlockerOut = Type.Object({
 
 const reasonMeaning =
   'By name, such as `held`, `rate_limited`, `waiting_for_retry` or `delivered`; of blockers, the first'
+
 const endpointReason = named<BlockerReason | 'delivering' | 'idle'>(reasonMeaning)
+
 const detail = text('The same as a sentence.')
+
 const nextAt = nullable(instant('Earliest time at which it moves on by itself.'))
+
 const blockers = Type.Array(BlockerOut, { description: 'Everything that blocks it, the most decisive first.' })
+
 const isLive = flag(
   'Whether the worker that owns the lane answered (live); otherwise the answer is from the last stored state.',
 )
@@ -228,6 +211,7 @@ async function explainAll(
 }
 
 export const why = {
+  tag: 'Lane',
   schemas: { BlockerOut, WhyOut, EndpointWhyOut, ApplicationWhyOut, AllWhyOut },
   routes: [
     route('GET /app/:app/msg/:message/endpoint/:endpoint/why', view, {
@@ -274,4 +258,4 @@ export const why = {
       },
     }),
   ],
-}
+} satisfies Noun

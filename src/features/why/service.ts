@@ -16,12 +16,14 @@ import type { Store } from '../../store/store.ts'
 import {
   type EffectiveRate,
   type Endpoint,
+  type EndpointState,
   effectiveRate,
+  endpointState,
   isStopped,
   retryPolicyOf,
   type ServerDefaults,
+  type StateFacts,
 } from '../endpoints/rules.ts'
-import { type EndpointState, endpointState, type StateFacts } from '../endpoints/state.ts'
 import { type CountedQueue, countQueue, type Survey, surveyFailing, surveyQueues } from '../search/survey-service.ts'
 import { isPaced, type LaneStatus } from './blocker.ts'
 import {

@@ -1,6 +1,6 @@
-import { sendableColumns } from '../../features/endpoints/record-rows.ts'
 import { defaultRegion, type Regions } from '../../features/regions/rules.ts'
 import { type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
+import { sendableColumns } from '../sql/receiver-rows.ts'
 import { type LaneRow, toClaimed, workers } from '../sql/workers.ts'
 import { type Database, withClock } from './database.ts'
 import { dueLanes } from './due-lanes.ts'

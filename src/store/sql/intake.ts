@@ -1,7 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
 import { applications, noRegions, openRegions } from '../../features/applications/rows.ts'
-import { type SubscriptionRow, toSubscription } from '../../features/endpoints/record-rows.ts'
 import { subjectRules } from '../../features/erasure/rows.ts'
 import type { QueueCount, RowPlace, WaitingQueues } from '../lanes.ts'
 import { uncoalesced } from '../plan.ts'
@@ -16,6 +15,7 @@ import {
 } from '../publishing.ts'
 import { rowsOf } from './dialect.ts'
 import type { Methods, Port, Work } from './port.ts'
+import { type SubscriptionRow, toSubscription } from './receiver-rows.ts'
 import { listStart, type Shape, statement } from './statement.ts'
 
 interface VersionRow {

@@ -1,6 +1,5 @@
 import { regionPlace } from '../../features/applications/rows.ts'
 import { signingKeyPlace } from '../../features/audit/rows.ts'
-import { sealedColumns } from '../../features/endpoints/record-rows.ts'
 import { type SealedField, sealedFields } from '../../features/endpoints/rules.ts'
 import { subjectKeyPlace } from '../../features/erasure/rows.ts'
 import { scheduleHeadersPlace } from '../../features/schedules/rows.ts'
@@ -9,6 +8,7 @@ import type { StoreContext } from '../store.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
 import { forUpdate } from './dialect.ts'
 import type { Port, Work } from './port.ts'
+import { sealedColumns } from './receiver-rows.ts'
 import { assignments, parameters, statement, type Value, type Values } from './statement.ts'
 
 const selectSealingKeys = statement<SealingKey>('sealing-keys')`select id, proof from sealing_key order by id`

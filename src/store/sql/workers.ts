@@ -1,5 +1,4 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type SendableRow, toSendable } from '../../features/endpoints/record-rows.ts'
 import { defaultRegion, type RegionShare, type Regions, regionShares } from '../../features/regions/rules.ts'
 import {
   type ClaimedLane,
@@ -15,6 +14,7 @@ import type { Leader, Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
 import { among, forUpdate, forUpdateSkipLocked, greatest, hasSessionEnded, json, least } from './dialect.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
+import { type SendableRow, toSendable } from './receiver-rows.ts'
 import { statement } from './statement.ts'
 
 // Leases of processes: each worker has one, and the leader has one.

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { sendableColumns, sendableShape } from '../../features/endpoints/record-rows.ts'
 import { defaultRegion, type Regions, serves } from '../../features/regions/rules.ts'
 import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
+import { sendableColumns, sendableShape } from '../sql/receiver-rows.ts'
 import type { Shape } from '../sql/statement.ts'
 import { type LaneRow, toClaimed } from '../sql/workers.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'

@@ -442,8 +442,6 @@ export interface Operations {
   "POST /app/{app_id}/dead/replay": { path: { app_id: string }; query: object; body: DeadReplayIn; answer: TaskStartedOut }
   /** Export dead letters with their payloads, one per line. */
   "GET /app/{app_id}/dead/export": { path: { app_id: string }; query: { endpoint_id?: string; event_types?: string[]; reason?: "exhausted" | "aged" | "gone" | "expired" | "overflow" | "disabled" | "skipped" | "unshapable" | "unfiltered"; before?: string; after?: string; msg_id?: string }; body: undefined; answer: string }
-  /** Import exported dead letters. */
-  "POST /app/{app_id}/dead/import": { path: { app_id: string }; query: { endpoint_id?: string; skip_bad?: boolean; dry_run?: boolean; first_line?: number }; body: string; answer: DeadImportOut }
   /** List the dead letters of all applications. */
   "GET /dead": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; event_types?: string[]; reason?: "exhausted" | "aged" | "gone" | "expired" | "overflow" | "disabled" | "skipped" | "unshapable" | "unfiltered"; before?: string; after?: string }; body: undefined; answer: { data: DeadLetterOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Delete dead letters of all applications. */
@@ -454,6 +452,8 @@ export interface Operations {
   "POST /dead/replay": { path: object; query: object; body: AnyDeadReplayIn; answer: TaskStartedOut }
   /** Export the dead letters of all applications, one per line. */
   "GET /dead/export": { path: object; query: { event_types?: string[]; reason?: "exhausted" | "aged" | "gone" | "expired" | "overflow" | "disabled" | "skipped" | "unshapable" | "unfiltered"; before?: string; after?: string }; body: undefined; answer: string }
+  /** Import exported dead letters. */
+  "POST /app/{app_id}/dead/import": { path: { app_id: string }; query: { endpoint_id?: string; skip_bad?: boolean; dry_run?: boolean; first_line?: number }; body: string; answer: DeadImportOut }
   /** Get the state of an endpoint's lane. */
   "GET /app/{app_id}/endpoint/{endpoint_id}/lane": { path: { app_id: string; endpoint_id: string }; query: object; body: undefined; answer: LaneOut }
   /** Retry the delivery that blocks the others. */

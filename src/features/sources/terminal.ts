@@ -1,8 +1,32 @@
-import { ApiProblem, type Item } from '../../cli/client.ts'
+import { ApiProblem, type Item, pathOf } from '../../cli/client.ts'
+import type { Session } from '../../cli/command.ts'
 import { flagName, helpOf, withoutMarks } from '../../cli/field-options.ts'
+import { text } from '../../cli/table.ts'
+import { CommandError, exitCode } from '../../cli/terminal.ts'
 import type { Field } from '../../domain/field.ts'
 import type { Setting } from '../../sources/provider.ts'
 import { isProviderName, providerNames, providers } from '../../sources/providers.ts'
+
+/** Sources among which a name without --app is looked for. */
+const searched = 10_000
+
+/** A source by id or uid, wherever it is. */
+export async function locate(session: Session, ref: string): Promise<{ app: string; path: string; item: Item }> {
+  const { client, options } = session
+  if (typeof options.app === 'string') {
+    const path = pathOf('app', options.app, 'source', ref)
+    return { app: options.app, path, item: await client.get(path) }
+  }
+  const { items } = await client.list('/source', {}, searched)
+  const [item, other] = items.filter(({ id, uid }) => id === ref || uid === ref)
+  if (item === undefined)
+    throw new CommandError(`There is no source ${JSON.stringify(ref)}. See: sluice source list`, exitCode.notFound)
+  if (other !== undefined) {
+    throw new CommandError(`Several applications have a source ${ref}; add --app.`, exitCode.misused)
+  }
+  const app = text(item.appUid ?? item.appId)
+  return { app, path: pathOf('app', app, 'source', text(item.id)), item }
+}
 
 /** The settings of all providers. Settings of the same name have one flag, whose help names the providers. */
 export const settings: Readonly<Record<string, Field>> = mergedSettings()

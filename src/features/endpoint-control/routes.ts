@@ -20,7 +20,7 @@ import {
 } from '../../operations/fields.ts'
 import { found } from '../../operations/lookup.ts'
 import type { Parts, Trial } from '../../operations/parts.ts'
-import { type Incoming, type Out, route } from '../../operations/route.ts'
+import { type Incoming, type Noun, type Out, route } from '../../operations/route.ts'
 import { refuseIf, toleranceMs } from '../../operations/validate.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'
 import { headerNames } from '../../wire/receiver.ts'
@@ -33,11 +33,11 @@ import {
   toAuth,
   toCertificates,
 } from '../credentials/schemas.ts'
+import type { Application, Endpoint } from '../endpoints/rules.ts'
+import { EndpointOut, showEndpoint } from '../endpoints/schemas.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../event-types/example.ts'
 import { isShownTo, newestSchema } from '../event-types/noun.ts'
 import { MessageOut, messageBytes } from '../messages/schemas.ts'
-import type { Application, Endpoint } from './rules.ts'
-import { EndpointOut, showEndpoint } from './schemas.ts'
 
 /** The time to count, within the last 28 days. */
 const StatsQuery = Type.Object({
@@ -306,6 +306,7 @@ const trialRoutes = [
 
 /** Operations on an application's endpoint beyond its fields. */
 export const endpointControl = {
+  tag: 'Endpoint',
   schemas: {
     EndpointStats,
     EndpointAttemptStats,
@@ -315,7 +316,7 @@ export const endpointControl = {
     EndpointSignatureOut,
   },
   routes: [...controlRoutes, ...trialRoutes],
-}
+} satisfies Noun
 
 function secretOf({ secret }: Static<typeof EndpointTrialIn>, { randomBytes }: Parts): string {
   if (secret === undefined) return makeSecret(randomBytes)

@@ -2,19 +2,20 @@ import type { Static } from 'typebox'
 import { AppError, type FieldError, quotaExceeded } from '../../domain/app-error.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import { nearest } from '../../domain/phrases.ts'
+import { admin, type Need } from '../../operations/access.ts'
 import { listOf } from '../../operations/fields.ts'
 import { found, newUid } from '../../operations/lookup.ts'
 import { byId, listRows, PageQuery } from '../../operations/page.ts'
 import type { Parts } from '../../operations/parts.ts'
+import { endpointProblems, flowProblems, shapingProblems } from '../../operations/problems.ts'
 import { type Incoming, Reply, route } from '../../operations/route.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import type { NewEndpoint, PageRequest, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
+import { endpointHeaderRoutes, endpointSecretRoutes } from '../credentials/place-service.ts'
 import { completed, completedProblems } from '../credentials/schemas.ts'
 import { isShownTo } from '../event-types/noun.ts'
 import type { Source } from '../sources/rules.ts'
-import { endpointProblems, flowProblems, shapingProblems } from './problems-service.ts'
-import type { Place } from './routes.ts'
 import { type Application, type Endpoint, managementApplication } from './rules.ts'
 import {
   EndpointIn,
@@ -259,4 +260,29 @@ async function suggestions(
       return meant === undefined ? [] : [[name, `; did you mean ${JSON.stringify(meant)}?`] as const]
     })
   return new Map(hints)
+}
+
+/** Where endpoints live. Those of operational webhooks are endpoints like any other, of an application of the server. */
+export interface Place {
+  /** The path of the list. */
+  readonly path: '/app/:app/endpoint' | '/operational-webhook/endpoint' | '/source/:source/endpoint'
+
+  /** The beginning of every operation's id. */
+  readonly id: string
+  readonly whose: string
+  readonly needs: Readonly<Record<'view' | 'manage' | 'viewSecret' | 'changeSecret', Need>>
+  /** Whether they may subscribe only to event types that exist; operational webhooks are none. */
+  readonly subscribesToEventTypes: boolean
+}
+
+/** For endpoints that only administrators see. */
+export const forAdmins: Place['needs'] = {
+  view: admin,
+  manage: admin,
+  viewSecret: { ...admin, audited: 'all' },
+  changeSecret: admin,
+}
+
+export function routesAt(place: Place) {
+  return [...endpointRoutes(place), ...endpointSecretRoutes(place), ...endpointHeaderRoutes(place)]
 }

@@ -10,14 +10,14 @@ import type { Scanner, Span } from '../../json/scan.ts'
 import { distinct, isoOrNull } from '../../operations/fields.ts'
 import { partsOf } from '../../operations/page.ts'
 import type { Parts } from '../../operations/parts.ts'
+import { headerProblems } from '../../operations/problems.ts'
 import { checkContents, compile } from '../../operations/validate.ts'
-import { headerProblems } from '../endpoints/problems-service.ts'
+import { DeadLineIn, toDeadOut } from '../dead-letters/schemas.ts'
+import type { BroughtLetter, Contents } from '../dead-letters/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
 import { isContentType, textWithout } from '../messages/reading-service.ts'
 import { isJsonObject } from '../messages/schemas.ts'
 import type { Regions } from '../regions/rules.ts'
-import { DeadLineIn, toDeadOut } from './schemas.ts'
-import type { BroughtLetter, Contents } from './store.ts'
 
 /**
  * Dead letters as lines of JSON, for export and import. The payload stands in the line byte for byte; `bodyBase64` holds

@@ -3,12 +3,12 @@ import { type Parts as Steps, Turns } from '../../domain/turns.ts'
 import { admin } from '../../operations/access.ts'
 import { isRef, lookUp } from '../../operations/lookup.ts'
 import type { Parts } from '../../operations/parts.ts'
-import { route } from '../../operations/route.ts'
+import { type Noun, route } from '../../operations/route.ts'
 import { refuseIf } from '../../operations/validate.ts'
+import { DeadImportOut, DeadImportQuery, DeadLineIn } from '../dead-letters/schemas.ts'
+import type { BroughtLetter } from '../dead-letters/store.ts'
 import type { Application, Endpoint } from '../endpoints/rules.ts'
-import { type ReadLine, readLine } from './lines-service.ts'
-import { DeadImportOut, DeadImportQuery, DeadLineIn } from './schemas.ts'
-import type { BroughtLetter } from './store.ts'
+import { type ReadLine, readLine } from './service.ts'
 
 /** One transaction takes in this many. */
 const lineLimit = 500
@@ -16,7 +16,7 @@ const lineLimit = 500
 const lengthFactor = 4
 const newLine = 0x0a
 
-export const deadLetterImport = route('POST /app/:app/dead/import', admin, {
+const importRoute = route('POST /app/:app/dead/import', admin, {
   id: 'v1.dead.import',
   summary: 'Import exported dead letters',
   description:
@@ -117,3 +117,5 @@ function sentence({ at, message }: FieldError): string {
   const where = at.slice(1).join('.')
   return where === '' ? message : `${where} ${message}`
 }
+
+export const deadLetterImport = { tag: 'Dead Letter', routes: [importRoute] } satisfies Noun

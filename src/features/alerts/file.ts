@@ -1,17 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { type Document, isNode, LineCounter, parseDocument } from 'yaml'
-import { nearest } from '../domain/phrases.ts'
-import { defaultRules, type Figure, type FigureName, figures, usualClear } from '../features/alerts/figures.ts'
-import {
-  type AlertReceiver,
-  bodyFor,
-  exampleAnnouncement,
-  unknownNames,
-  type WebReceiver,
-} from '../features/alerts/receivers.ts'
-import type { AlertRule } from '../features/alerts/rules.ts'
-import { ConfigError } from './config.ts'
-import { duration, size, WrongValue } from './setting-kinds.ts'
+import { nearest } from '../../domain/phrases.ts'
+import { ConfigError } from '../../runtime/config.ts'
+import { duration, size, WrongValue } from '../../runtime/setting-kinds.ts'
+import { defaultRules, type Figure, type FigureName, figures, usualClear } from './figures.ts'
+import { type AlertReceiver, bodyFor, exampleAnnouncement, unknownNames, type WebReceiver } from './receivers.ts'
+import type { AlertRule } from './rules.ts'
 
 /** The rules and receivers of alerts. */
 export interface AlertSettings {

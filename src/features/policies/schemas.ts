@@ -12,7 +12,7 @@ import {
   pointerPattern,
 } from '../../operations/fields.ts'
 import { AuthIn, ClientCertificateIn, toAuth, toCertificates } from '../credentials/schemas.ts'
-import type { ObjectName } from './noun.ts'
+import type { ObjectName } from '../endpoints/noun.ts'
 
 const day = 24 * 3_600_000
 

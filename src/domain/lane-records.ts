@@ -1,6 +1,6 @@
-import type { EndpointRecord } from '../../domain/lane.ts'
-import { FailureBudget } from '../../domain/rate.ts'
-import { SlotUse } from '../../domain/slot-use.ts'
+import type { EndpointRecord } from './lane.ts'
+import { FailureBudget } from './rate.ts'
+import { SlotUse } from './slot-use.ts'
 
 /** Half of the records that are kept: a generation. */
 const recordsPerGeneration = 32_768

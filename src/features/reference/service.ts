@@ -1,7 +1,7 @@
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
-import { acceptedEncodings } from '../wire/accept-encoding.ts'
-import { openApiDocument } from './openapi.ts'
+import { openApiDocument } from '../../operations/openapi.ts'
+import { acceptedEncodings } from '../../wire/accept-encoding.ts'
 
 /** Compressed in the thread pool, with 30 ms of a processor for 541 KB; the best quality of Brotli would take a second. */
 const encoders = {

@@ -1,9 +1,10 @@
-import type { FieldError } from '../../domain/app-error.ts'
-import { type Flow, makesPseudonyms, type Shape } from '../../domain/flow.ts'
-import { isPattern } from '../../domain/match.ts'
-import { pointerDepthLimit, readPointer } from '../../json/pointer.ts'
-import { headerBytesLimit, metadataProblems } from '../../operations/fields.ts'
-import { checkFilter, FilterError } from '../../shaping/filter.ts'
+import type { FieldError } from '../domain/app-error.ts'
+import { type Flow, makesPseudonyms, type Shape } from '../domain/flow.ts'
+import { isPattern } from '../domain/match.ts'
+import { credentialProblems } from '../features/credentials/schemas.ts'
+import type { EndpointPatch } from '../features/endpoints/schemas.ts'
+import { pointerDepthLimit, readPointer } from '../json/pointer.ts'
+import { checkFilter, FilterError } from '../shaping/filter.ts'
 import {
   type HeaderTemplates,
   isHeaderName,
@@ -11,9 +12,8 @@ import {
   isSendable,
   templateProblem,
   templatesLimit,
-} from '../../wire/headers.ts'
-import { credentialProblems } from '../credentials/schemas.ts'
-import type { EndpointPatch } from './schemas.ts'
+} from '../wire/headers.ts'
+import { headerBytesLimit, metadataProblems } from './fields.ts'
 
 /** Problems of an endpoint's fields, one by one, beyond their schemas. */
 export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) => readonly string[]): FieldError[] {

@@ -1,0 +1,65 @@
+import { foldedNames } from '../store/sql/folded-names.ts'
+import { intakeReads } from '../store/sql/intake.ts'
+import { lanes } from '../store/sql/lanes.ts'
+import { messages } from '../store/sql/messages.ts'
+import type { Port } from '../store/sql/port.ts'
+import { queues } from '../store/sql/queues.ts'
+import { removals } from '../store/sql/removals.ts'
+import { type RemoveHistory, retention } from '../store/sql/retention.ts'
+import { leading } from '../store/sql/workers.ts'
+import type { Store } from '../store/store.ts'
+import { access } from './access/rows.ts'
+import { applications } from './applications/rows.ts'
+import { auditing, signing } from './audit/rows.ts'
+import { deadFiling } from './dead-file/rows.ts'
+import { deadLetters } from './dead-letters/rows.ts'
+import { endpoints } from './endpoints/rows.ts'
+import { erasing } from './erasure/content-rows.ts'
+import { subjects } from './erasure/rows.ts'
+import { eventTypes } from './event-types/rows.ts'
+import { history } from './history/rows.ts'
+import { alerts, notices } from './notices/rows.ts'
+import { type PublishAlong, schedules } from './schedules/rows.ts'
+import { webSessions } from './sessions/rows.ts'
+import { sources } from './sources/rows.ts'
+import { tasks } from './tasks/rows.ts'
+
+/** The methods of the store that are written once, for both databases. */
+export type Administration = Pick<Store, keyof ReturnType<typeof administration>>
+
+/** The steps of those methods that each database writes by hand. */
+export interface HandWritten {
+  readonly publishAlong: PublishAlong
+  readonly removeHistory: RemoveHistory
+}
+
+/** Makes those methods. */
+export function administration(port: Port, { publishAlong, removeHistory }: HandWritten) {
+  return {
+    ...applications(port),
+    ...endpoints(port),
+    ...removals(port),
+    ...retention(port, removeHistory),
+    ...eventTypes(port),
+    ...foldedNames(port),
+    ...access(port),
+    ...webSessions(port),
+    ...auditing(port),
+    ...messages(port),
+    ...deadLetters(port),
+    ...deadFiling(port),
+    ...lanes(port),
+    ...intakeReads(port),
+    ...queues(port),
+    ...erasing(port),
+    ...schedules(port, publishAlong),
+    ...sources(port),
+    ...tasks(port),
+    ...subjects(port),
+    ...signing(port),
+    ...history(port),
+    ...alerts(port),
+    ...notices(port),
+    ...leading(port),
+  }
+}
