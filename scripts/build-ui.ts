@@ -8,10 +8,10 @@ const root = join(import.meta.dirname, '..')
 const ui = join(root, 'ui')
 const dist = join(ui, 'dist')
 const stampFile = join(dist, '.sources')
-const compressible = new Set(['.html', '.js', '.css', '.svg', '.json', '.txt', '.webmanifest', '.map'])
+const compressible = new Set(['.html', '.js', '.css', '.svg', '.json', '.txt', '.webmanifest', '.map', '.md'])
 
 /**
- * Builds the dashboard and the portal into ui/dist, and compresses their files. A build of the same sources is left as it
+ * Builds the dashboard, the portal and the documentation into ui/dist, and compresses their files. A build of the same sources is left as it
  * is, so that a server or a test that reads it meanwhile finds every file.
  */
 export async function buildUi(): Promise<void> {
@@ -19,6 +19,8 @@ export async function buildUi(): Promise<void> {
   if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return
   const { build } = await import('vite')
   await build({ configFile: join(ui, 'vite.config.ts'), logLevel: 'warn' })
+  const { writeSite } = await import('./site/site.ts')
+  writeSite(dist)
   for (const name of globSync('**/*', { cwd: dist })) {
     if (!compressible.has(extname(name))) continue
     const path = join(dist, name)
@@ -40,10 +42,13 @@ function stampOf(): string {
   const files = [
     ...names.filter((name) => extname(name) !== '').map((name) => join('ui', name)),
     'package-lock.json',
-    'docs/receivers.md',
+    'package.json',
+    'CHANGELOG.md',
+    'CONTRIBUTING.md',
+    ...globSync('docs/**/*.{md,svg,png}', { cwd: root }),
+    ...globSync('scripts/{build-ui,site/*}.ts', { cwd: root }),
   ]
-  const own = join('scripts', 'build-ui.ts')
-  const texts = [...files, own].sort().map((name) => `${name} ${hash('sha256', readFileSync(join(root, name)))}`)
+  const texts = files.sort().map((name) => `${name} ${hash('sha256', readFileSync(join(root, name)))}`)
   return hash('sha256', texts.join('\n'))
 }
 

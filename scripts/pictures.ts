@@ -67,7 +67,7 @@ async function pictures(): Promise<readonly Picture[]> {
     { name: 'endpoint', path: '/app/acme/endpoint/acme-slow?range=15m', shows: 'slow/acme' },
     { name: 'message', path: `/app/acme/msg/${message}`, shows: message },
     { name: 'alerts', path: '/alerts', shows: 'Silences' },
-    { name: 'reference', path: '/docs#v1.message.create', shows: 'Publish a message' },
+    { name: 'reference', path: '/docs/reference#v1.message.create', shows: 'Publish a message' },
     { name: 'portal', path: portal, shows: 'Endpoints' },
   ]
 }

@@ -2,13 +2,13 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vite'
 
-const pages = ['index.html', 'portal.html', 'docs.html']
+const pages = ['index.html', 'portal.html', 'reference.html', 'site.html']
   .map((name) => join(import.meta.dirname, name))
   .filter(existsSync)
 
 /**
- * Three programs: index.html, the dashboard of operators, portal.html, the portal of customers, and docs.html, the
- * reference of the API. The server sends a strict content security policy, so that nothing may be inlined.
+ * Four programs: index.html, the dashboard of operators, portal.html, the portal of customers, reference.html, the
+ * reference of the API, and site.html, the template of the pages of the documentation (scripts/site). The server sends a strict content security policy, so that nothing may be inlined.
  *
  * `npm run dev:ui` serves the pages with hot reload against a server that runs already: SLUICE_URL names it, and
  * SLUICE_API_KEY signs the requests in. Neither is part of what is built.

@@ -15,6 +15,7 @@ const types: Readonly<Record<string, string>> = {
   '.map': jsonType,
   '.webmanifest': 'application/manifest+json; charset=utf-8',
   '.txt': 'text/plain; charset=utf-8',
+  '.md': 'text/markdown; charset=utf-8',
   '.svg': 'image/svg+xml',
   '.png': 'image/png',
   '.ico': 'image/x-icon',
@@ -25,12 +26,29 @@ const types: Readonly<Record<string, string>> = {
 const encodings = { br: '.br', gzip: '.gz' } as const
 type Encoding = keyof typeof encodings
 
-/** One file of the build, with its bytes in each encoding. */
-interface PageFile {
+/** One file of the build, with its bytes in each encoding. It is read at its first use. */
+class PageFile {
   readonly type: string
-  readonly etag: string
-  readonly bytes: Buffer
-  readonly encoded: ReadonlyMap<Encoding, Buffer>
+  readonly #folder: Folder
+  readonly #name: string
+  readonly #encodings: readonly Encoding[]
+  #read: { bytes: Buffer; etag: string; encoded: ReadonlyMap<Encoding, Buffer> } | undefined
+
+  constructor(folder: Folder, name: string, encodings: readonly Encoding[]) {
+    this.type = types[extname(name)] ?? 'application/octet-stream'
+    this.#folder = folder
+    this.#name = name
+    this.#encodings = encodings
+  }
+
+  get content() {
+    if (this.#read === undefined) {
+      const bytes = this.#folder.read(this.#name)
+      const pairs = this.#encodings.map((each) => [each, this.#folder.read(this.#name + encodings[each])] as const)
+      this.#read = { bytes, etag: hash('sha256', bytes, 'base64url').slice(0, 22), encoded: new Map(pairs) }
+    }
+    return this.#read
+  }
 }
 
 /** The files of the build by their path below `/`. A request names a file of this map or none: no path reaches the disk. */
@@ -44,24 +62,22 @@ export interface PageOptions {
 }
 
 /**
- * Serves the dashboard under `/`, the portal under `/portal` and the reference under `/docs`. A navigation to any other
- * path below them answers the same page, whose script knows the path. The files are read once, at the first request for one.
+ * Serves the dashboard under `/`, the portal under `/portal`, the documentation under `/docs` and the reference of the API
+ * under `/docs/reference`. A navigation to any other path below the first two answers the same page, whose script knows the
+ * path. A file is read once, at its first request.
  */
 export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions) {
-  let read: PageFiles | undefined
+  let found: PageFiles | undefined
   const files = () => {
-    read ??= readFiles(programPages(pagesFolder))
-    return read
+    found ??= findFiles(programPages(pagesFolder))
+    return found
   }
-  const policies = {
-    '/index.html': policyOf(["'none'"]),
-    '/docs.html': policyOf(["'none'"]),
-    '/portal.html': policyOf(portalFrameAncestors.length === 0 ? ["'none'"] : portalFrameAncestors),
-  }
-  const answerPage = (page: keyof typeof policies, request: FastifyRequest, reply: FastifyReply) => {
+  const unframed = policyOf(["'none'"])
+  const inPortal = portalFrameAncestors.length === 0 ? unframed : policyOf(portalFrameAncestors)
+  const answerPage = (page: string, request: FastifyRequest, reply: FastifyReply) => {
     const file = files().get(page)
     reply
-      .header('content-security-policy', policies[page])
+      .header('content-security-policy', page === '/portal.html' ? inPortal : unframed)
       .header('x-content-type-options', 'nosniff')
       .header('referrer-policy', 'no-referrer')
       .header('cross-origin-opener-policy', 'same-origin')
@@ -81,15 +97,23 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions) 
       const isHashed = path.startsWith('/assets/')
       return send(file, isHashed ? 'public, max-age=31536000, immutable' : 'no-cache', request, reply)
     }
+    if (isRead(request) && /^\/docs(\/|$)/.test(path)) return answerDocs(path, request, reply)
     if (!isNavigation(request) || /^\/(api|assets)(\/|$)/.test(path)) throw noRoute(request.method, request.url)
-    const [, program] = /^\/(portal|docs)(?:\/|$)/.exec(path) ?? []
-    answerPage(program === undefined ? '/index.html' : `/${program as 'portal' | 'docs'}.html`, request, reply)
+    answerPage(/^\/portal(\/|$)/.test(path) ? '/portal.html' : '/index.html', request, reply)
+  }
+
+  const answerDocs = (path: string, request: FastifyRequest, reply: FastifyReply) => {
+    const name = path.replace(/\/$/, '')
+    const page = name === '/docs' ? '/docs/index.html' : name === '/docs/reference' ? '/reference.html' : `${name}.html`
+    if (files().has(page) || files().size === 0) return answerPage(page, request, reply)
+    reply.code(404)
+    answerPage('/docs/404.html', request, reply)
   }
 
   return {
     answer,
     declare(app: FastifyInstance): void {
-      const pages = { '/': '/index.html', '/portal': '/portal.html', '/docs': '/docs.html' } as const
+      const pages = { '/': '/index.html', '/portal': '/portal.html', '/docs': '/docs/index.html' }
       for (const [url, page] of Object.entries(pages)) {
         // Both methods in one route: Fastify's own HEAD would answer a length of 0.
         app.route({ method: ['GET', 'HEAD'], url, handler: (request, reply) => answerPage(page, request, reply) })
@@ -119,14 +143,15 @@ function policyOf(frameAncestors: readonly string[]): string {
 
 function send(file: PageFile, cacheControl: string, { headers, method }: FastifyRequest, reply: FastifyReply): void {
   const accepted = acceptedEncodings(headers['accept-encoding'])
-  const encoding = [...file.encoded.keys()].find((each) => accepted.has(each))
-  const etag = encoding === undefined ? `"${file.etag}"` : `"${file.etag}-${encoding}"`
+  const { encoded, bytes: plain, etag: name } = file.content
+  const encoding = [...encoded.keys()].find((each) => accepted.has(each))
+  const etag = encoding === undefined ? `"${name}"` : `"${name}-${encoding}"`
   reply.header('cache-control', cacheControl).header('etag', etag)
-  if (file.encoded.size > 0) reply.header('vary', 'accept-encoding')
+  if (encoded.size > 0) reply.header('vary', 'accept-encoding')
   if (matches(headers['if-none-match'], etag)) return void reply.code(304).send()
   reply.type(file.type)
   if (encoding !== undefined) reply.header('content-encoding', encoding)
-  const bytes = (encoding === undefined ? undefined : file.encoded.get(encoding)) ?? file.bytes
+  const bytes = (encoding === undefined ? undefined : encoded.get(encoding)) ?? plain
   reply.header('content-length', bytes.length).send(method === 'HEAD' ? undefined : bytes)
 }
 
@@ -148,21 +173,16 @@ function matches(header: string | undefined, etag: string): boolean {
   return (header ?? '').split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
 }
 
-function readFiles(folder: Folder): PageFiles {
-  const files = new Map<string, PageFile>()
+function findFiles(folder: Folder): PageFiles {
   const names = folder.names.filter((name) => !/(^|\/)\.[^/]*$/.test(name))
   const endings = new Set<string>(Object.values(encodings))
-  for (const name of names) {
-    if (endings.has(extname(name))) continue
-    const encoded = (Object.keys(encodings) as Encoding[])
-      .filter((encoding) => names.includes(name + encodings[encoding]))
-      .map((encoding) => [encoding, folder.read(name + encodings[encoding])] as const)
-    const type = types[extname(name)] ?? 'application/octet-stream'
-    const bytes = folder.read(name)
-    const etag = hash('sha256', bytes, 'base64url').slice(0, 22)
-    files.set(`/${name}`, { type, bytes, encoded: new Map(encoded), etag })
-  }
-  return files
+  const files = names
+    .filter((name) => !endings.has(extname(name)))
+    .map((name) => {
+      const made = (Object.keys(encodings) as Encoding[]).filter((each) => names.includes(name + encodings[each]))
+      return [`/${name}`, new PageFile(folder, name, made)] as const
+    })
+  return new Map(files)
 }
 
 const notBuilt = `<!doctype html>

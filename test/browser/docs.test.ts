@@ -3,15 +3,15 @@ import { describe, test } from 'node:test'
 import { openPage } from './browser.ts'
 import { adminKey, openWorld, skip } from './dashboard.ts'
 
-describe('the reference under /docs', { skip }, () => {
+describe('the reference under /docs/reference', { skip }, () => {
   test('can be read without signing in, is accessible, and fits in light and dark, wide and narrow', async (t) => {
     const { url } = await openWorld(t)
     const page = await openPage(t, 1280)
     /** Each address, with a text that shows when it is there. */
     const places = {
-      '/docs': 'Webhook delivery that loses nothing',
-      '/docs#v1.message.create': 'a time such as 2026-11-16T09:00:00Z',
-      '/docs#v1.endpoint.create': 'throttleRate',
+      '/docs/reference': 'Webhook delivery that loses nothing',
+      '/docs/reference#v1.message.create': 'a time such as 2026-11-16T09:00:00Z',
+      '/docs/reference#v1.endpoint.create': 'throttleRate',
     }
     for (const [path, text] of Object.entries(places)) {
       await page.goto('about:blank')
@@ -25,7 +25,7 @@ describe('the reference under /docs', { skip }, () => {
   test('opens at the errors, and at the anchors of earlier versions', async (t) => {
     const { url } = await openWorld(t)
     const page = await openPage(t, 1280)
-    await page.goto(`${url}/docs#errors`)
+    await page.goto(`${url}/docs/reference#errors`)
     await page.until(`document.getElementById('errors')?.getBoundingClientRect().top < 100`)
     await page.evaluate(`location.hash = 'v1-dead-import'`)
     await page.sees('application/jsonl')
@@ -35,7 +35,7 @@ describe('the reference under /docs', { skip }, () => {
   test('finds an operation by the keyboard alone, and its address leads there again', async (t) => {
     const { url } = await openWorld(t)
     const page = await openPage(t, 1280)
-    await page.goto(`${url}/docs`)
+    await page.goto(`${url}/docs/reference`)
     await page.sees('Authentication')
     await page.key('/')
     await page.until(`document.activeElement?.matches('.side .search')`)
@@ -55,7 +55,7 @@ describe('the reference under /docs', { skip }, () => {
   test('shows every way to send a request, and nested fields in their place', async (t) => {
     const { url } = await openWorld(t)
     const page = await openPage(t, 1280)
-    await page.goto(`${url}/docs#v1.endpoint.create`)
+    await page.goto(`${url}/docs/reference#v1.endpoint.create`)
     for (const [way, code] of Object.entries({
       curl: '--data-binary',
       fetch: 'await fetch(',
@@ -76,7 +76,7 @@ describe('the reference under /docs', { skip }, () => {
   test('sends a request with a pasted key, which it keeps in memory only', async (t) => {
     const { url, ask } = await openWorld(t)
     const page = await openPage(t, 1280)
-    await page.goto(`${url}/docs#v1.message.create`)
+    await page.goto(`${url}/docs/reference#v1.message.create`)
     await page.sees('Try it')
     assert.equal(await page.evaluate(`document.querySelector('.try [type=submit]').disabled`), true)
     await page.fill('key', adminKey)
@@ -98,7 +98,7 @@ describe('the reference under /docs', { skip }, () => {
 
   test('sends a request with the session of the dashboard, and its token against forgery', async (t) => {
     const { ask, signedIn } = await openWorld(t)
-    const page = await signedIn('/docs#v1.endpoint.pause')
+    const page = await signedIn('/docs/reference#v1.endpoint.pause')
     await page.sees('Sent with your session of the dashboard')
     await page.fill('endpoint_id', 'main')
     await page.press('Send request')

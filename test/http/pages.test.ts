@@ -12,11 +12,15 @@ import { openApi } from './api.ts'
 const folder = mkdtempSync(join(tmpdir(), 'sluice-pages-'))
 after(() => rmSync(folder, { recursive: true }))
 const script = 'console.log("dashboard")'.repeat(20)
-mkdirSync(join(folder, 'ui', 'assets'), { recursive: true })
+for (const name of ['assets', 'docs']) mkdirSync(join(folder, 'ui', name), { recursive: true })
 for (const [name, content] of Object.entries({
   'secret.txt': 'outside of the pages',
   'ui/index.html': '<!doctype html><title>Dashboard</title>',
-  'ui/docs.html': '<!doctype html><title>Reference</title>',
+  'ui/reference.html': '<!doctype html><title>Reference</title>',
+  'ui/docs/index.html': '<!doctype html><title>Documentation</title>',
+  'ui/docs/retry.html': '<!doctype html><title>Retries</title>',
+  'ui/docs/404.html': '<!doctype html><title>No such page</title>',
+  'ui/docs/retry.md': '# Retries',
   'ui/portal.html': '<!doctype html><title>Portal</title>',
   'ui/favicon.svg': '<svg xmlns="http://www.w3.org/2000/svg"/>',
   'ui/.sources': 'hidden',
@@ -38,15 +42,17 @@ async function open(overrides: Partial<HttpContext> = {}) {
 }
 
 describe('the pages', () => {
-  test('the dashboard is served under /, the portal under /portal and the reference under /docs, each checked again by browsers', async () => {
+  test('the dashboard is served under /, the portal under /portal and the documentation under /docs, each checked again by browsers', async () => {
     const { get } = await open()
     for (const [path, title] of [
       ['/', 'Dashboard'],
       ['/portal', 'Portal'],
       ['/portal/', 'Portal'],
       ['//portal', 'Portal'],
-      ['/docs', 'Reference'],
-      ['/docs/', 'Reference'],
+      ['/docs', 'Documentation'],
+      ['/docs/', 'Documentation'],
+      ['/docs/retry', 'Retries'],
+      ['/docs/reference', 'Reference'],
     ] as const) {
       const page = await get(path)
       assert.equal(page.statusCode, 200, path)
@@ -102,6 +108,19 @@ describe('the pages', () => {
       assert.equal((await get(path, browser)).json().code, 'not_found', path)
     }
     assert.match((await get('/portal/messages', browser)).payload, /Portal/)
+  })
+
+  test('a page of the documentation is there for programs too, as Markdown as well, and a wrong name is a page with 404', async () => {
+    const { get } = await open()
+    const { headers, payload } = await get('/docs/retry.md')
+    assert.deepEqual([headers['content-type'], payload], ['text/markdown; charset=utf-8', '# Retries'])
+    for (const path of ['/docs/nothing', '/docs/retry/more', '/docs/../../secret.txt']) {
+      const answer = await get(path)
+      assert.equal(answer.statusCode, 404, path)
+      assert.doesNotMatch(answer.payload, /outside/)
+    }
+    assert.match((await get('/docs/nothing')).payload, /No such page/)
+    assert.equal((await get('/docs/retry', {}, 'POST')).statusCode, 404)
   })
 
   test('a hashed file is kept for ever, compressed as the browser accepts it', async (t) => {

@@ -105,7 +105,7 @@ function Side({ at }: { at: string }) {
         </button>
         <a href="/docs" target="_blank" rel="noreferrer">
           <Icon name="audit" />
-          API reference
+          Documentation
         </a>
         {here.state === 'in' && (
           <button type="button" class="plain" onClick={() => void signOut()}>
