@@ -1,6 +1,6 @@
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
-import { OrderedQueue, type Ordering, Queue } from './queue.ts'
+import { type Entry, OrderedQueue, type Ordering, Queue } from './queue.ts'
 import { Bucket, emptyBucketDebt, type FailureBudget, type Pace, type RateLimit } from './rate.ts'
 import type { SlotUse, SlotUser } from './slot-use.ts'
 
@@ -210,6 +210,11 @@ export interface AppLanes<T> {
   inFlight: number
   /** How many attempts it may have under way in this worker, beside the limit of every application. */
   cap: number
+  /** Deliveries started, the most attempts under way, and whether its own limits held any up, since that was last asked. */
+  started: number
+  peak: number
+  lackedRate: boolean
+  lackedSlots: boolean
   place: 'out' | 'ring' | 'crowded' | 'asleep'
   wakeAt: SteadyMs
   /** The application's rate, over all its lanes in this worker. */
@@ -227,11 +232,53 @@ export function newAppLanes<T>(key: number): AppLanes<T> {
     inFlight: 0,
     cap: Number.POSITIVE_INFINITY,
     place: 'out',
+    ...{ started: 0, peak: 0, lackedRate: false, lackedSlots: false },
     ...none,
   }
+}
+
+/** Lanes and attempts of an application in this worker, and its need of its limits. */
+export interface AppNeed {
+  readonly lanes: number
+  readonly inFlight: number
+  /** Deliveries that started. */
+  readonly started: number
+  /** The most attempts that were under way. */
+  readonly peak: number
+  /** Whether its rate, or the attempts that it may have under way, held anything up. */
+  readonly lacksRate: boolean
+  readonly lacksSlots: boolean
+}
+
+/** The need of an application since this was last asked. */
+export function takeNeed<T>(app: AppLanes<T>): AppNeed {
+  const { lanes, inFlight, started, peak, place } = app
+  const need = {
+    ...{ lanes, inFlight, started, peak: Math.max(peak, inFlight) },
+    lacksRate: app.lackedRate || place === 'asleep',
+    lacksSlots: app.lackedSlots || (place === 'crowded' && inFlight >= app.cap),
+  }
+  Object.assign(app, { started: 0, peak: inFlight, lackedRate: false, lackedSlots: false })
+  return need
 }
 
 /** When the application's rate allows the next request: `now` or later. */
 export function mayStartAt<T>({ bucket, notBefore }: AppLanes<T>, now: SteadyMs): SteadyMs {
   return bucket ? Math.max(bucket.readyAt(now), notBefore) : now
+}
+
+/** An attempt that ended: how long it occupied its slot, and whether it counts for or against the receiver. */
+export interface Ended {
+  readonly slotMs: number
+  readonly result: 'delivered' | 'failed' | 'nothing'
+}
+
+export interface Start<T> {
+  readonly lane: Lane<T>
+  readonly class: Class
+  readonly item: T
+  /** Where its token is reserved: spend it when the request leaves, restore it when it never does. */
+  readonly bucket: Bucket | undefined
+  /** Its entry, in an ordered lane. */
+  readonly entry: Entry<T> | undefined
 }

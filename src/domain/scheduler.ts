@@ -2,6 +2,8 @@ import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import {
   type AppLanes,
+  type AppNeed,
+  type Ended,
   Lane,
   type LaneLimits,
   type LaneStart,
@@ -9,6 +11,8 @@ import {
   newAppLanes,
   type OrderedLane,
   type Run,
+  type Start,
+  takeNeed,
 } from './lane.ts'
 import { EndpointRecords } from './lane-records.ts'
 import { type Entry, Heap, type Ordering, type Place, Queue } from './queue.ts'
@@ -118,6 +122,7 @@ export class Scheduler<T> {
     else app.bucket = new Bucket(limit, now, emptyBucketDebt)
     if (app.place === 'asleep') app.place = 'out'
     this.#enqueue(app, now)
+    this.#forgetUnused(app)
   }
 
   /** Limits the attempts that an application has under way. Attempts beyond a lowered limit end as usual. */
@@ -127,6 +132,12 @@ export class Scheduler<T> {
     app.cap = cap
     // Whatever waits for room is looked at again.
     this.#slotFreed = true
+  }
+
+  /** The need of an application since this was last asked; undefined when it has nothing in this worker. */
+  takeNeed(appKey: number): AppNeed | undefined {
+    const app = this.#apps.get(appKey)
+    return app && takeNeed(app)
   }
 
   /** When an application's rate allows the next request: `now` or later. */
@@ -168,8 +179,8 @@ export class Scheduler<T> {
         break
       }
       app.place = 'out'
-      // The application may have got a rate since.
-      const start = app.bucket && mayStartAt(app, now) > now ? undefined : this.#visit(app, now)
+      // The application may have got other limits since.
+      const start = app.cap > 0 && mayStartAt(app, now) <= now ? this.#visit(app, now) : undefined
       if (start) starts.push(start)
       this.#enqueue(app, now)
     }
@@ -255,6 +266,8 @@ export class Scheduler<T> {
     app.bucket?.spend(now)
     lane.inFlight++
     app.inFlight++
+    app.started++
+    if (app.inFlight > app.peak) app.peak = app.inFlight
     this.#inFlight++
     this.#started++
     lane.begin()
@@ -279,8 +292,11 @@ export class Scheduler<T> {
     const room = this.#room(app, free)
     if (app.inFlight > 0 && room <= 0) return true
     // A lane without neighbours may use up the application's own cap: no other lane needs the half that it would leave.
-    const shared = app.lanes > 1 || room < app.cap - app.inFlight ? room : Number.POSITIVE_INFINITY
-    return lane.inFlight >= Math.max(1, shared / 2)
+    const own = app.cap - app.inFlight
+    const shared = app.lanes > 1 || room < own ? room : Number.POSITIVE_INFINITY
+    if (lane.inFlight < Math.max(1, shared / 2)) return false
+    app.lackedSlots ||= room >= own
+    return true
   }
 
   #learn(lane: Lane<T>, { slotMs, result }: Ended, now: SteadyMs): void {
@@ -336,9 +352,10 @@ export class Scheduler<T> {
 
   #enqueue(app: AppLanes<T>, now: SteadyMs): void {
     if (app.place === 'ring' || app.ready.size === 0) return
-    if (app.inFlight > 0 && this.#room(app, this.#limits.inFlight - this.#inFlight) <= 0) {
+    if (app.cap === 0 || (app.inFlight > 0 && this.#room(app, this.#limits.inFlight - this.#inFlight) <= 0)) {
       if (app.place !== 'crowded') this.#crowdedApps.push(app)
       app.place = 'crowded'
+      app.lackedSlots ||= app.inFlight >= app.cap
       return
     }
     if (app.bucket && mayStartAt(app, now) > now) return this.#putToSleep(app, mayStartAt(app, now))
@@ -347,6 +364,7 @@ export class Scheduler<T> {
   }
 
   #putToSleep(app: AppLanes<T>, until: SteadyMs): void {
+    app.lackedRate = true
     if (app.place === 'asleep' && app.wakeAt === until) return
     app.place = 'asleep'
     app.wakeAt = until
@@ -361,8 +379,7 @@ export class Scheduler<T> {
 
   #readmitCrowded(now: SteadyMs): void {
     this.#slotFreed = false
-    const lanes = this.#crowdedLanes
-    const apps = this.#crowdedApps
+    const [lanes, apps] = [this.#crowdedLanes, this.#crowdedApps]
     this.#crowdedLanes = []
     this.#crowdedApps = []
     for (const lane of lanes) if (lane.place === 'crowded') this.#settle(lane, now)
@@ -380,20 +397,4 @@ export interface SchedulerLimits {
   readonly failuresPerMinute?: number
   /** In a process that ends by itself. */
   readonly run?: Run | undefined
-}
-
-/** An attempt that ended: how long it occupied its slot, and whether it counts for or against the receiver. */
-export interface Ended {
-  readonly slotMs: number
-  readonly result: 'delivered' | 'failed' | 'nothing'
-}
-
-export interface Start<T> {
-  readonly lane: Lane<T>
-  readonly class: Class
-  readonly item: T
-  /** Where its token is reserved: spend it when the request leaves, restore it when it never does. */
-  readonly bucket: Bucket | undefined
-  /** Its entry, in an ordered lane. */
-  readonly entry: Entry<T> | undefined
 }

@@ -7,6 +7,7 @@ import type { HealthDefaults, ServerDefaults } from '../features/endpoints/rules
 import type { Regions } from '../features/regions/rules.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Renewal, RowName, Store, StoredMessage, WorkerReport } from '../store/store.ts'
+import { AppShares } from './app-shares.ts'
 import { Bodies } from './bodies.ts'
 import type { Delivery } from './delivery.ts'
 import { LaneRegistry } from './lane-registry.ts'
@@ -49,6 +50,7 @@ export class Engine {
   readonly #reader: Reader
   readonly #namedReader: NamedReader
   readonly #settling: Settling
+  readonly #appShares: AppShares
   readonly #registry: LaneRegistry
   readonly #bodies: Bodies
   readonly #pump: Pump
@@ -76,7 +78,10 @@ export class Engine {
           inFlightLimit: parts.limits.inFlight,
           clockAt: Math.round(clock.now()),
         },
-      onRenewed: (counted) => this.#registry.shareAmongWorkers(counted),
+      onRenewed: (counted) => {
+        this.#appShares.workersChanged(membership.workers)
+        if (counted) this.#registry.shareAmongWorkers()
+      },
       onDied: (workers) => {
         for (const each of workers) parts.log?.(diedText(each, 'its lease expired'))
       },
@@ -90,8 +95,9 @@ export class Engine {
       onUnwanted: (delivery, verdict) => this.#settling.waitingEnds(delivery, verdict),
     })
     const settling = new Settling({ clock, randomText, scheduler, queue, reader, loop })
+    const appShares = new AppShares({ store, clock, scheduler, membership, loop, onTrouble })
     const registry = new LaneRegistry({
-      ...{ store, clock, scheduler, sender, membership, reader, settling, loop, onTrouble },
+      ...{ store, clock, scheduler, sender, membership, appShares, reader, settling, loop, onTrouble },
       ...{ regions, serverDefaults, healthDefaults },
     })
     const pump = new Pump({
@@ -106,6 +112,7 @@ export class Engine {
     this.#reader = reader
     this.#namedReader = new NamedReader({ store, clock, bodies, scheduler, loop, onTrouble })
     this.#settling = settling
+    this.#appShares = appShares
     this.#registry = registry
     this.#bodies = bodies
     this.#pump = pump
@@ -159,6 +166,7 @@ export class Engine {
     })
     this.#loop.every(housekeepingMs, () => this.#housekeep())
     this.#jobs.start(this.#loop)
+    this.#appShares.start()
     // A worker often starts because another died, and that one may have been publishing.
     void this.#ownership.reconcile()
     this.#ownership.claimSoon()
@@ -172,6 +180,7 @@ export class Engine {
     if (this.#state !== 'running') return
     this.#state = 'stopping'
     this.#startNothing()
+    void this.#appShares.giveUp()
     await this.#handLanesOn(limitMs)
     const cancel = this.#parts.clock.after(recordLimitMs, () => this.#queue.drop())
     await this.#queue.drained()
@@ -309,6 +318,7 @@ export class Engine {
     this.#pump.abortAll()
     this.#queue.drop()
     this.#ownership.lose()
+    this.#appShares.lose()
   }
 
   /** Logs a take-over with the workers that died lately. Lanes whose limits changed are unclean, too, and no worker died. */

@@ -4,11 +4,9 @@ import { Health } from '../domain/health.ts'
 import { emptyBucketDebt } from '../domain/rate.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import {
-  applicationShare,
   type CompleteEndpoint,
   type Endpoint,
   type HealthDefaults,
-  inFlightShare,
   retryPolicyOf,
   rulesOf,
   type ServerDefaults,
@@ -26,6 +24,7 @@ import type { Sender } from '../sender/send.ts'
 import { bodyShaper } from '../shaping/shape.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
 import { mergedHeaders } from '../wire/headers.ts'
+import type { AppShares } from './app-shares.ts'
 import type { Delivery } from './delivery.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
@@ -40,8 +39,6 @@ const manyLanes = 4096
 export class LaneRegistry {
   readonly #parts: LaneRegistryParts
   readonly #lanes = new Map<number, OwnedLane>()
-  /** The number of workers among which the limits of applications are shared. */
-  #sharers = 1
   #stopped = false
   /** Owned lanes whose settings changed and could not be read. */
   readonly #outdated = new Set<number>()
@@ -98,7 +95,7 @@ export class LaneRegistry {
 
   /** A lane is owned from now on. */
   #take(claimed: ClaimedLane): void {
-    const { clock, scheduler, reader, serverDefaults } = this.#parts
+    const { clock, scheduler, reader, appShares, serverDefaults } = this.#parts
     const endpoint = withDefaults(claimed.endpoint, serverDefaults)
     // Owned already: a claim also names lanes that an earlier answer, which was lost, may have brought.
     if (this.#lanes.has(endpoint.key)) return
@@ -112,7 +109,7 @@ export class LaneRegistry {
     // A claim whose answer was lost brought the lane, and it was moved to a region of other workers since.
     if (!serves(this.#parts.regions, endpoint.region)) owned.leave()
     this.#lanes.set(endpoint.key, owned)
-    this.#limitApplication(endpoint, now)
+    appShares.follow(endpoint)
     this.#followRules(owned, now)
     reader.requestAll(owned)
   }
@@ -171,7 +168,7 @@ export class LaneRegistry {
     const isLimitedOtherwise =
       before.appThrottleRate !== endpoint.appThrottleRate ||
       before.appSettings?.maxInFlight !== endpoint.appSettings?.maxInFlight
-    if (isLimitedOtherwise) this.#limitApplication(endpoint, now)
+    if (isLimitedOtherwise) this.#parts.appShares.changed(endpoint)
     this.#followRules(owned, now)
     // An operator's command to an ordered lane arrives as a change of its settings.
     if (owned.lane.order) reader.requestAll(owned)
@@ -194,31 +191,10 @@ export class LaneRegistry {
     return true
   }
 
-  /** Gives an application this worker's share of its rate and of its attempts under way, over all its endpoints. */
-  #limitApplication({ app, appThrottleRate = null, appSettings }: Endpoint, now: SteadyMs): void {
-    const { membership, scheduler } = this.#parts
-    scheduler.limitInFlight(app, inFlightShare(appSettings?.maxInFlight, membership.workers))
-    const limit = appThrottleRate === null ? undefined : applicationShare(appThrottleRate, membership.workers)
-    scheduler.throttle(app, limit, membership.sharesFrom, now)
-  }
-
-  /**
-   * Follows a change in the number of workers: the limits of applications are shared again, and, where all lanes were just
-   * counted, surplus lanes leave.
-   */
-  shareAmongWorkers(counted: boolean): void {
-    const { clock, membership } = this.#parts
-    if (membership.workers !== this.#sharers) {
-      this.#sharers = membership.workers
-      const now = clock.steady()
-      const apps = new Map<number, Endpoint>()
-      for (const { endpoint } of this.#lanes.values()) {
-        const isLimited = endpoint.appThrottleRate != null || endpoint.appSettings?.maxInFlight !== undefined
-        if (isLimited) apps.set(endpoint.app, endpoint)
-      }
-      for (const endpoint of apps.values()) this.#limitApplication(endpoint, now)
-    }
-    if (!counted || membership.share.workers <= 1) return
+  /** Lanes were just counted, which workers share: surplus lanes leave. */
+  shareAmongWorkers(): void {
+    const { membership } = this.#parts
+    if (membership.share.workers <= 1) return
     // Lanes beyond this worker's share leave, so that a worker that joins later gets some.
     const kept = [...this.#lanes.values()].filter((owned) => !owned.isLeaving)
     const { regionShares } = membership
@@ -284,6 +260,7 @@ interface LaneRegistryParts {
   readonly scheduler: Scheduler<Delivery>
   readonly sender: Sender
   readonly membership: Membership
+  readonly appShares: AppShares
   /** The regions whose lanes this worker may own. */
   readonly regions: Regions
   readonly reader: Reader

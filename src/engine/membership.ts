@@ -39,7 +39,6 @@ export class Membership {
   /** Others may end this worker from then on, though its lease goes on. */
   #unseenFrom: SteadyMs = Number.POSITIVE_INFINITY
   #isSeen = true
-  #joinedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #renewing = false
   #renewAgain = false
   /** When the last renewal began, and when the next one will. */
@@ -62,14 +61,6 @@ export class Membership {
     return this.#worker
   }
 
-  /**
-   * When every other worker has learned of this one or stopped sending, so that application rates are shared by all. A
-   * worker that is alone does not wait.
-   */
-  get sharesFrom(): SteadyMs {
-    return this.workers > 1 ? this.#joinedAt + this.#parts.leaseMs : Number.NEGATIVE_INFINITY
-  }
-
   /** When the lease was last extended, counted from before it was asked for. */
   get extendedAt(): SteadyMs {
     return this.#extendedAt
@@ -90,7 +81,6 @@ export class Membership {
     this.#worker = worker
     // A worker that joins while nothing sees its session is judged by its lease alone.
     this.#unseenFrom = Number.POSITIVE_INFINITY
-    this.#joinedAt = clock.steady()
     this.#extend(before)
     await this.#renew()
   }

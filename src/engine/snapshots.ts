@@ -12,6 +12,9 @@ import type { OwnedLane } from './owned-lane.ts'
 import type { Pump } from './pump.ts'
 import type { SettleQueue } from './settling.ts'
 
+/** A worker that has no share of an application's rate has usually got one after this long. */
+const shareMs = 1000
+
 /** Stores a snapshot of an owned lane when a process asks for one. The requests of one turn are answered together. */
 export class Snapshots {
   readonly #parts: SnapshotsParts
@@ -83,7 +86,7 @@ export class Snapshots {
       circuit: health.circuit,
       failing: health.failingSince !== undefined,
       silentMs: health.manual ? null : Math.max(0, health.silentUntil - now),
-      appMs: Math.max(0, scheduler.appReadyAt(lane, now) - now),
+      appMs: appReadyMs(scheduler.appReadyAt(lane, now) - now),
       failuresMs: Math.max(0, (lane.failures?.readyAt(now, lane.inFlight) ?? now) - now),
       paceMs: lane.pace === undefined ? 0 : Math.max(0, lane.pace.readyAt(now) - now),
       ...scheduler.slotsOf(lane, now),
@@ -93,6 +96,11 @@ export class Snapshots {
       pace: throughput.perSecond(now) ?? null,
     }
   }
+}
+
+/** How long an application's rate lets nothing start. */
+function appReadyMs(ms: number): number {
+  return ms === Number.POSITIVE_INFINITY ? shareMs : Math.max(0, ms)
 }
 
 /** When the ordering lets a delivery start. A timed row may have another key; a delivery that expires starts nothing. */

@@ -1,3 +1,4 @@
+import { appShares } from '../store/sql/app-shares.ts'
 import { foldedNames } from '../store/sql/folded-names.ts'
 import { intakeReads } from '../store/sql/intake.ts'
 import { lanes } from '../store/sql/lanes.ts'
@@ -37,6 +38,7 @@ export interface HandWritten {
 export function administration(port: Port, { publishAlong, removeHistory }: HandWritten) {
   return {
     ...applications(port),
+    ...appShares(port),
     ...endpoints(port),
     ...removals(port),
     ...retention(port, removeHistory),

@@ -11,6 +11,7 @@ import type { History } from '../features/history/store.ts'
 import type { Schedules } from '../features/schedules/store.ts'
 import type { Sources } from '../features/sources/store.ts'
 import type { Tasks } from '../features/tasks/store.ts'
+import type { AppShares } from './app-shares.ts'
 import type { Applications, Endpoints, FoldedNames } from './configuration.ts'
 import type { Deliveries, RowName } from './delivering.ts'
 import type { DueLane, Lanes, Renewal } from './lanes.ts'
@@ -43,6 +44,7 @@ export interface Store
     FoldedNames,
     Publishing,
     Lanes,
+    AppShares,
     Deliveries,
     Messages,
     DeadLetters,

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { fresh } from '../../src/domain/delivery.ts'
 import type { Lane } from '../../src/domain/lane.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
-import { applicationShare } from '../../src/features/endpoints/rules.ts'
+import { applicationRate } from '../../src/features/endpoints/rules.ts'
 
 const always = Number.NEGATIVE_INFINITY
 const clean = { bucketDebtMs: 0, holdMs: 0 }
@@ -35,7 +35,7 @@ test('all lanes of an application together keep to its rate, and others are not 
   const scheduler = new Scheduler<number>({ inFlight: 1000, inFlightPerApp: 1000 })
   const lanes = [1, 2, 3].map((key) => scheduler.add(key, 10, plain, clean, 0))
   lanes.push(scheduler.add(4, 20, plain, clean, 0))
-  scheduler.throttle(10, applicationShare(50, 1), always, 0)
+  scheduler.throttle(10, applicationRate(50), always, 0)
   const starts = run(scheduler, lanes, 4000)
   const slow = starts.filter(({ app }) => app === 10)
   assert(slow.length >= 185 && slow.length <= 205, `${slow.length} in four seconds`)
@@ -49,18 +49,18 @@ test('in no window more is started than burst and rate allow, whatever the share
       const scheduler = new Scheduler<number>({ inFlight: 1000, inFlightPerApp: 1000 })
       const lanes = [1, 2].map((key) => scheduler.add(key, 10, plain, clean, 0))
       for (const lane of lanes) for (let i = 0; i < 1000; i++) scheduler.offer(lane, fresh, i, 0)
-      scheduler.throttle(10, applicationShare(rate, 1), always, 0)
+      scheduler.throttle(10, applicationRate(rate), always, 0)
       const times: number[] = []
       for (let now = 0; now <= 3000; now++) {
         for (const { workers } of changes.filter(({ at }) => at === now)) {
-          scheduler.throttle(10, applicationShare(rate, workers), always, now)
+          scheduler.throttle(10, applicationRate(rate / workers), always, now)
         }
         for (const start of scheduler.plan(now, 128)) {
           times.push(now)
           scheduler.finish(start.lane, now)
         }
       }
-      const { burst } = applicationShare(rate, 1)
+      const { burst } = applicationRate(rate)
       for (const [i, from] of times.entries()) {
         const to = times.at(-1) as number
         const allowed = burst + (rate * (to - from)) / 1000
@@ -75,7 +75,7 @@ test('nothing is started before all workers share, and a rate taken away lets ev
   const scheduler = new Scheduler<number>({ inFlight: 1000, inFlightPerApp: 1000 })
   const lane = scheduler.add(1, 10, plain, clean, 0)
   for (let i = 0; i < 100; i++) scheduler.offer(lane, fresh, i, 0)
-  scheduler.throttle(10, applicationShare(1000, 2), 500, 0)
+  scheduler.throttle(10, applicationRate(1000 / 2), 500, 0)
   assert.deepEqual(scheduler.plan(499, 128), [])
   assert.equal(scheduler.wakeAt(), 500)
   const first = scheduler.plan(500, 128)
@@ -88,7 +88,7 @@ test('the saved-up tokens of an application outlive its lanes', () => {
   const scheduler = new Scheduler<number>({ inFlight: 1000, inFlightPerApp: 1000 })
   const begin = (now: number) => {
     const lane = scheduler.add(1, 10, plain, clean, now)
-    scheduler.throttle(10, applicationShare(10, 1), always, now)
+    scheduler.throttle(10, applicationRate(10), always, now)
     for (let i = 0; i < 10; i++) scheduler.offer(lane, fresh, i, now)
     return lane
   }

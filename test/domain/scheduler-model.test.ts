@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Class } from '../../src/domain/delivery.ts'
-import type { Lane, LaneLimits } from '../../src/domain/lane.ts'
-import { Scheduler, type SchedulerLimits, type Start } from '../../src/domain/scheduler.ts'
+import type { Lane, LaneLimits, Start } from '../../src/domain/lane.ts'
+import { Scheduler, type SchedulerLimits } from '../../src/domain/scheduler.ts'
 
 /** The model of a lane: the state that the scheduler needs, in the simplest form. */
 interface ModelLane {

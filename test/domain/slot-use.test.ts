@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { fresh } from '../../src/domain/delivery.ts'
-import type { Lane } from '../../src/domain/lane.ts'
+import type { Lane, Start } from '../../src/domain/lane.ts'
 import { FailureBudget } from '../../src/domain/rate.ts'
-import { Scheduler, type Start } from '../../src/domain/scheduler.ts'
+import { Scheduler } from '../../src/domain/scheduler.ts'
 import { SlotUse } from '../../src/domain/slot-use.ts'
 
 const second = 1000

@@ -134,7 +134,7 @@ function movesThen(
   // A newer message took its place meanwhile.
   if (reasons.includes('coalescing') && history.gaveWay.has(deliveryOf(prediction.endpoint, message))) return
   // Its application's rate may go to its other endpoints, which only the owner of the lane knows.
-  if (history.appRates.has(endpoint.app)) return
+  if (history.appRates.has(endpoint.app) || history.appSlots.has(endpoint.app)) return
   const from = nextAt - earlyMs
   const until = nextAt + lateMs
   if (mayEndUntried(prediction, endpoint, history, until)) return

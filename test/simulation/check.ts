@@ -20,6 +20,7 @@ export async function check(history: History, store: Store): Promise<void> {
   await noteWhatGaveWay(history, store)
   assert.deepEqual(history.unfenced, [], 'a worker recorded a result after it was declared dead')
   applicationsAreNotFlooded(history, mostWorkers)
+  applicationsAreNotCrowded(history)
   for (const endpoint of history.endpoints) {
     const arrivals = history.arrivals.filter((arrival) => arrival.endpoint === endpoint.key)
     onlyOwnersSend(arrivals)
@@ -88,11 +89,28 @@ function neverFlooded(endpoint: EndpointFacts, arrivals: readonly Arrival[]): vo
  */
 function neverCrowded(endpoint: EndpointFacts, arrivals: readonly Arrival[]): void {
   for (const arrival of arrivals) {
-    const open = arrivals.filter(
-      (other) => other.at <= arrival.at && other.endedAt > arrival.at && !lostBetween(other, arrival),
-    ).length
+    const open = openWith(arrival, arrivals)
     assert.ok(open <= endpoint.concurrency, `crowded: ${open} at once, ${endpoint.concurrency} allowed`)
   }
+}
+
+/** The same for all endpoints of an application together. */
+function applicationsAreNotCrowded({ appSlots, endpoints, arrivals }: History): void {
+  for (const [app, slots] of appSlots) {
+    const keys = new Set(endpoints.filter((endpoint) => endpoint.app === app).map(({ key }) => key))
+    const ofApp = arrivals.filter(({ endpoint }) => keys.has(endpoint))
+    for (const arrival of ofApp) {
+      const open = openWith(arrival, ofApp)
+      assert.ok(open <= slots, `application ${app} is crowded: ${open} at once, ${slots} allowed`)
+    }
+  }
+}
+
+/** How many requests are open when one arrives, itself included. */
+function openWith(arrival: Arrival, arrivals: readonly Arrival[]): number {
+  return arrivals.filter(
+    (other) => other.at <= arrival.at && other.endedAt > arrival.at && !lostBetween(other, arrival),
+  ).length
 }
 
 /** A delivery that a worker heard succeed arrives again only if that worker died or lost its ownership since. */

@@ -29,6 +29,8 @@ export interface History {
   readonly begun: BegunFact[]
   /** How much applications may get a second, over all their endpoints. */
   readonly appRates: Map<number, number>
+  /** How many attempts applications may have under way, over all their endpoints. */
+  readonly appSlots: Map<number, number>
   /** Transitions of circuits that were recorded, in that order. */
   readonly circuits: CircuitFact[]
   /** The operators' commands about circuits. */

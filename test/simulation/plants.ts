@@ -302,11 +302,31 @@ export const plants: Record<string, Plant> = {
       ),
   },
 
-  'every worker takes all of what an application may get': {
-    seed: 26,
+  'every worker takes all of the rate of an application': {
     store: (store) =>
       overriding(store, {
-        renew: async (...args) => ({ ...(await store.renew(...args)), workers: 1 }),
+        async shareLimits(worker, asks) {
+          const answers = await store.shareLimits(worker, asks)
+          const whole = { held: 3000, target: 3000 }
+          return answers?.map((each) => ({ ...each, shares: { ...each.shares, rate: each.shares.rate && whole } }))
+        },
+      }),
+  },
+
+  'a worker keeps slots that it has told the store to give away': {
+    store: (store) =>
+      overriding(store, {
+        async shareLimits(worker, asks) {
+          const answers = await store.shareLimits(
+            worker,
+            asks.map((ask) => ({ ...ask, uses: { ...ask.uses, slots: 0 } })),
+          )
+          return answers?.map((each, i) => {
+            const slots = Math.max(each.shares.slots?.held ?? 0, asks[i]?.uses.slots ?? 0)
+            const kept = each.shares.slots && { held: slots, target: slots }
+            return { ...each, shares: { ...each.shares, slots: kept } }
+          })
+        },
       }),
   },
 

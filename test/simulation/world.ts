@@ -77,6 +77,7 @@ export class World {
     tries: [],
     begun: [],
     appRates: new Map(),
+    appSlots: new Map(),
     circuits: [],
     orders: [],
     untried: [],
@@ -108,6 +109,8 @@ export class World {
   readonly #ailing: Seeded
   /** So has how much may wait, and until when it is wanted. */
   readonly #bounds: Seeded
+  /** So has how many attempts applications may have under way. */
+  readonly #limiting: Seeded
   /** So has in which form messages arrive. */
   readonly #forms: Seeded
   /** So has which worker is the one that published. */
@@ -161,6 +164,7 @@ export class World {
     this.#ailing = new Seeded(seed + 4_000_000)
     this.#bounds = new Seeded(seed + 6_000_000)
     this.#forms = new Seeded(seed + 7_000_000)
+    this.#limiting = new Seeded(seed + 10_000_000)
     this.#handing = new Seeded(seed + 8_000_000)
     this.#plainly = this.#handing.chance(0.3)
     this.#workerCount = chance.between(1, 3)
@@ -201,8 +205,12 @@ export class World {
     const { chance } = this
     for (let a = chance.between(1, 3); a > 0; a--) {
       const throttleRate = this.#ailing.pick([null, null, null, 3])
-      const app = await this.#store.createApplication({ name: `app ${a}`, uid: null, throttleRate, metadata: {} })
+      const maxInFlight = this.#limiting.pick([undefined, undefined, 1, 2, 3])
+      const settings = maxInFlight === undefined ? {} : { maxInFlight }
+      const names = { name: `app ${a}`, uid: null, metadata: {} }
+      const app = await this.#store.createApplication({ ...names, throttleRate, settings })
       if (throttleRate !== null) this.history.appRates.set(app.key, throttleRate)
+      if (maxInFlight !== undefined) this.history.appSlots.set(app.key, maxInFlight)
       for (let e = chance.between(1, 3); e > 0; e--) await this.#addEndpoint(app.key)
     }
     this.#store.watch({

@@ -161,15 +161,9 @@ export function withDefaults(endpoint: Endpoint, server: ServerDefaults): Comple
 
 type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
 
-/** One worker's share of an application's rate per second. A tenth of a second may be saved up. */
-export function applicationShare(rate: number, workers: number): RateLimit {
-  return { rate: rate / workers, periodMs: 1000, burst: Math.max(1, Math.floor(rate / 10 / workers)) }
-}
-
-/** One worker's share of the attempts that an application may have under way; at least one, so that none of its lanes starves. */
-export function inFlightShare(maxInFlight: number | undefined, workers: number): number {
-  if (maxInFlight === undefined) return Number.POSITIVE_INFINITY
-  return Math.max(1, Math.floor(maxInFlight / Math.max(1, workers)))
+/** A rate of an application per second, or a worker's share of it. A tenth of a second may be saved up. */
+export function applicationRate(rate: number): RateLimit {
+  return { rate, periodMs: 1000, burst: Math.max(1, Math.floor(rate / 10)) }
 }
 
 /** The endpoint's retry policy, with the endpoint's own limit for the age of a delivery. */

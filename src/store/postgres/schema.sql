@@ -34,6 +34,17 @@ create table api_key (
 CREATE UNIQUE INDEX api_key_hash_key ON public.api_key USING btree (hash);
 CREATE UNIQUE INDEX api_key_pkey ON public.api_key USING btree (key);
 
+create table app_share (
+  app bigint not null,
+  worker bigint not null,
+  rate bigint not null,
+  slots bigint not null,
+  rate_wanted bigint not null,
+  slots_wanted bigint not null
+) with (fillfactor=50, autovacuum_vacuum_threshold=100, autovacuum_vacuum_cost_delay=0);
+CREATE UNIQUE INDEX app_share_pkey ON public.app_share USING btree (app, worker);
+CREATE INDEX app_share_worker ON public.app_share USING btree (worker);
+
 create table app_token (
   key bigint not null,
   id text not null,

@@ -36,6 +36,8 @@ export const hasSessionEnded = either(
 export const forUpdate = either('', 'for update')
 /** As `forUpdate`, but others may lock the rows like this at the same time. */
 export const forShare = either('', 'for share')
+/** As `forShare`, against removal and changes of the key alone. */
+export const forKeyShare = either('', 'for key share')
 /** As `forUpdate`, passing over rows that are locked already. */
 export const forUpdateSkipLocked = either('', 'for update skip locked')
 

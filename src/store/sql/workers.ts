@@ -100,6 +100,9 @@ const orphanLanes = statement('orphan-lanes')`
          due_at = case when not stopped then ${greatest(':now', least('hold_until', `:now + ${longestRestMs}`))} end
    where ${among('owner', ':workers')}`
 
+// Leans on app_share_worker.
+const dropSharesOf = statement('drop-shares-of')`delete from app_share where ${among('worker', ':workers')}`
+
 interface EndingWorker {
   readonly id: number
   readonly description: string
@@ -214,6 +217,7 @@ function* endWorkers(sql: Transaction, rows: readonly EndingWorker[]): Work<Ende
   yield* sql.run(markEnded, { workers })
   const owned = new Map((yield* sql.all(countOwned, { workers })).map(({ owner, lanes }) => [owner, lanes]))
   yield* sql.run(orphanLanes, { workers })
+  yield* sql.run(dropSharesOf, { workers })
   yield* sql.lanesFreed()
   yield* sql.workersChanged()
   return rows.map(({ id, description }) => ({ worker: id, description, lanes: owned.get(id) ?? 0 }))

@@ -28,6 +28,18 @@ CREATE TABLE api_key (
   revoked_at integer
 , app integer, expires_at integer, last_used_at integer) strict;
 
+CREATE TABLE app_share (
+  app integer not null,
+  worker integer not null,
+  rate integer not null,
+  slots integer not null,
+  rate_wanted integer not null,
+  slots_wanted integer not null,
+  primary key (app, worker)
+) strict, without rowid;
+
+CREATE INDEX app_share_worker on app_share (worker);
+
 CREATE TABLE app_token (
   key integer primary key,
   id text not null,

@@ -1,6 +1,7 @@
 import { describe } from 'node:test'
 import { access } from './access.ts'
 import { alerts } from './alerts.ts'
+import { appShares } from './app-shares.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
@@ -61,6 +62,7 @@ export function conformance(open: Open): void {
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))
   describe('due lanes', () => dueLanes(open))
+  describe('shares of applications', () => appShares(open))
   describe('schedules', () => schedules(open))
   describe('sources', () => sources(open))
   describe('leading', () => leading(open))
