@@ -27,7 +27,8 @@ export async function buildUi(): Promise<void> {
     const bytes = readFileSync(path)
     const variants = {
       br: brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }),
-      gz: gzipSync(bytes, { level: 9 }),
+      // The pages of the documentation are many and small: a reader without Brotli gets them plain.
+      ...(!name.startsWith('docs/') && { gz: gzipSync(bytes, { level: 9 }) }),
     }
     for (const [ending, packed] of Object.entries(variants)) {
       if (packed.length < bytes.length) writeFileSync(`${path}.${ending}`, packed)
