@@ -2,7 +2,6 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
 import { routes } from '../features/routes.ts'
 import { read } from '../operations/access.ts'
-import { bodyKinds, kindOf } from '../operations/check.ts'
 import { type Context, type Limits, type Parts, partsOf } from '../operations/parts.ts'
 import {
   allowOrigins,
@@ -65,8 +64,8 @@ export interface HttpLimits extends Limits {
 const sweepMs = 20
 
 /**
- * Builds the API. A request goes: route → key (`onRequest`) → body → checks and lookups (`register.ts`) → Idempotency-Key
- * → audit log → handler → answer; any error on the way goes through `answerError`.
+ * Builds the API. A request goes: route → key (`onRequest`) → bytes of its body → the pipeline of its route
+ * (`operations/pipeline.ts`) → answer; any error on the way goes through `answerError`.
  */
 export function buildApp(context: HttpContext, parts: Parts = partsOf(context)): FastifyInstance {
   const app = Fastify({
@@ -109,26 +108,18 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   })
   boundUnread(app, context.clock, context.limits)
 
-  app.decorateRequest('call', null)
-  app.decorateRequest('once', null)
   app.register(async (open) => {
     // Bodies from senders without a key: those of sources.
     boundUploads(open, context.clock, context.bodyLimitBytes, context.limits, 'answered')
-    acceptBodies(open, 'any', context.scanner, context.clock)
+    acceptBodies(open)
     for (const route of routes) if (route.need === 'open') register(open, route, parts)
   })
   app.register(async (closed) => {
-    guard(closed, context.store, parts.auth)
+    guard(closed, parts.auth)
     limitRates(closed, context.clock, context.limits)
     boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits, 'read')
-    for (const kind of bodyKinds) {
-      closed.register(async (scope) => {
-        acceptBodies(scope, kind, context.scanner, context.clock)
-        for (const route of routes) {
-          if (route.need !== 'open' && kindOf(route) === kind) register(scope, route, parts)
-        }
-      })
-    }
+    acceptBodies(closed)
+    for (const route of routes) if (route.need !== 'open') register(closed, route, parts)
   })
   offerMetrics(app, context, parts)
   app.register(async (open) => pages.declare(open))
@@ -160,7 +151,7 @@ function offerMetrics(app: FastifyInstance, context: HttpContext, { auth }: Part
   if (metrics === undefined) return
   app.register(async (scope) => {
     if (!metrics.isPublic) {
-      guard(scope, context.store, auth)
+      guard(scope, auth)
       limitRates(scope, context.clock, context.limits)
     }
     scope.get('/metrics', { config: metrics.isPublic ? {} : { need: read } }, async (request, reply) => {

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { AppError, type FieldError } from '../domain/app-error.ts'
 import { textWithout } from '../features/messages/reading-service.ts'
@@ -10,9 +11,14 @@ import type { Keywords } from './schema-check.ts'
 import { IgnoredFields } from './unknown-names.ts'
 import { checkContents, compile, nullsRemover, type ProblemsOf, queryReader, readJson, refuseIf } from './validate.ts'
 
-/** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
+/** How the bytes of a body are taken in. */
 export type BodyKind = 'value' | 'bytes' | 'split' | 'any' | 'lines'
-export const bodyKinds: readonly BodyKind[] = ['bytes', 'split', 'any', 'value', 'lines']
+/** The content types of JSON lines. */
+export const lineTypes: ReadonlySet<string> = new Set([
+  'application/jsonl',
+  'application/x-ndjson',
+  'application/x-jsonlines',
+])
 
 export function kindOf({ body, reading = 'value' }: Route): BodyKind {
   if (body === anyBytes) return 'any'
@@ -25,13 +31,25 @@ function isBytes(kind: BodyKind): boolean {
 }
 
 /**
- * Parses a body of JSON as a route of this kind takes it in. Throws AppError when it is no acceptable JSON. An empty body is
- * none: clients send the content type of JSON with every request, also to routes that take no body.
+ * Makes the function that parses a body as its route takes it in. It throws AppError when that is no acceptable JSON. An empty
+ * body is none: clients send the content type of JSON with every request, also to routes that take no body.
  */
-export function parseBody(kind: BodyKind, scanner: Scanner, body: Buffer): unknown {
-  if (isBytes(kind)) return body
-  if (body.length === 0) return undefined
-  return kind === 'split' ? splitBody(scanner, body) : readJson(scanner, body)
+export function parserOf(route: Route, scanner: Scanner): (request: Incoming) => unknown {
+  const kind = kindOf(route)
+  // A sender of webhooks writes what it likes to the URL of a source.
+  const isIgnored = route.need === 'open' && route.body === undefined
+  return ({ body, headers }) => {
+    if (!Buffer.isBuffer(body) || isIgnored) return undefined
+    if (kind === 'any') return body
+    if (body.length === 0) return undefined
+    if (kind === 'bytes' || (kind === 'lines' && lineTypes.has(mediaType(headers) ?? ''))) return body
+    return kind === 'split' ? splitBody(scanner, body) : readJson(scanner, body)
+  }
+}
+
+export function mediaType(headers: IncomingHttpHeaders): string | undefined {
+  const type = headers['content-type']
+  return type === 'application/json' ? type : type?.split(';', 1)[0]?.trim().toLowerCase()
 }
 
 /** Takes a body apart into its payload, which stays bytes, and the rest. Throws AppError when it is no acceptable JSON. */
@@ -182,6 +200,17 @@ export function onceOf(
   for (const name of Object.keys(names)) parts.push(name, String(names[name]))
   parts.push(String(request.headers['idempotency-key']))
   return { hash: digest(...parts), fingerprint: digest(content), ttlMs: keyLifeMs }
+}
+
+/** The things that a path names, each by its id where it has one; a uid or an eventId is another name for the same. */
+export function namesOf(call: CheckedCall): Readonly<Record<string, string>> {
+  const found = new Map<string, unknown>(Object.entries(call))
+  return Object.fromEntries(
+    Object.entries(call.params).map(([name, ref]) => [
+      name,
+      (found.get(name) as { id?: string } | undefined)?.id ?? ref,
+    ]),
+  )
 }
 
 export function queryOf(url: string): string {

@@ -4,16 +4,13 @@ import { buffer } from 'node:stream/consumers'
 import type { Static, TSchema } from 'typebox'
 import { apiRoot, isPathStep } from '../domain/api.ts'
 import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
-import { audited, auditOf } from '../features/audit/service.ts'
 import { LiveStream } from '../features/live/stream-service.ts'
 import { type KnownRoute, routes } from '../features/routes.ts'
 import { fixedCaller } from './auth.ts'
-import { checkCall, kindOf, parseBody } from './check.ts'
 import { asAppError } from './errors.ts'
-import { finderOf } from './lookup.ts'
 import type { Parts } from './parts.ts'
-import { type Incoming, type JsonLines, Reply, type Route } from './route.ts'
-import { IgnoredFields } from './unknown-names.ts'
+import { type Answer, type Pipeline, pipelineOf, type Transport } from './pipeline.ts'
+import type { Incoming, JsonLines, Route } from './route.ts'
 
 export type Method = Route['method']
 
@@ -114,9 +111,6 @@ function queryOf(fields: object = {}): string {
   return query.size === 0 ? '' : `?${query}`
 }
 
-/** One operation, ready to be carried out. */
-type Operation = (request: Incoming) => Promise<unknown>
-
 /**
  * Carries out operations without a server: the same routes with the same checks, lookups and rows in the audit log, but no
  * key, no rates and no Fastify. The program itself is the caller, with every permission. `url` is the address at which the
@@ -124,10 +118,10 @@ type Operation = (request: Incoming) => Promise<unknown>
  */
 export function inProcess(parts: Parts, url = 'http://localhost'): Request {
   const { protocol, host } = new URL(url)
-  const operations = new Map<Route, Operation>()
-  const operationOf = (route: Route) => {
-    const known = operations.get(route) ?? ready(route, parts)
-    operations.set(route, known)
+  const pipelines = new Map<Route, Pipeline>()
+  const pipelineFor = (route: Route) => {
+    const known = pipelines.get(route) ?? pipelineOf(route, parts)
+    pipelines.set(route, known)
     return known
   }
 
@@ -141,7 +135,7 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
       if (bytes !== undefined && bytes.byteLength > limit) {
         throw new AppError('payload_too_large', `The body is larger than bodyLimit, ${limit} bytes.`)
       }
-      const handled = await operationOf(route)({
+      const request: Incoming = {
         method,
         url: apiRoot + path,
         protocol: protocol.slice(0, -1),
@@ -149,12 +143,12 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
         headers: bytes === undefined ? {} : { 'content-type': 'application/json' },
         params,
         query,
-        body: bytes && parseBody(kindOf(route), parts.scanner, bytes),
+        body: bytes,
         caller: route.need === 'open' ? null : fixedCaller,
         address: undefined,
         routeOptions: { url: apiRoot + route.path },
-      })
-      return (await answerOf(route, handled)) as T
+      }
+      return (await shownOf(route, await pipelineFor(route)(request, transport))) as T
     } catch (error) {
       const refusal = refusalOf(error, parts)
       if (isPublish) parts.onRefusedPublish?.(refusal instanceof AppError ? refusal.code : 'internal')
@@ -163,16 +157,8 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
   }
 }
 
-function ready(route: Route, parts: Parts): Operation {
-  const findThings = finderOf(route)
-  const entryOf = route.need === 'open' ? undefined : auditOf(route.method, route.path, route.need)
-  return async (request) => {
-    const call = checkCall(route, request, new IgnoredFields('refused'))
-    await findThings?.(parts.store, call)
-    const handle = async () => route.handle(call as never, parts)
-    return entryOf === undefined ? handle() : audited(parts.store, entryOf(request, call), handle)
-  }
-}
+/** A program reads no header that names ignored fields. */
+const transport: Transport = { unknownFields: 'refused' }
 
 /** Words come before names: `/app/:app/msg/batch` before `/app/:app/msg/:message`. */
 const ordered = routes
@@ -204,16 +190,14 @@ function decoded(step: string): string {
 }
 
 /** The answer as a program takes it: the value that its JSON stands for, or the text of JSON lines. */
-async function answerOf({ answers }: Route, handled: unknown): Promise<unknown> {
-  const [first = 200] = Object.keys(answers).map(Number)
-  const { status, value } = handled instanceof Reply ? handled : { status: first, value: handled }
-  if (value instanceof LiveStream) {
-    value.destroy()
+async function shownOf({ answers }: Route, { status, body }: Answer): Promise<unknown> {
+  if (body instanceof LiveStream) {
+    body.destroy()
     throw new AppError('invalid_request', 'The live stream has no end; follow it over HTTP.')
   }
-  const bytes = value instanceof Readable ? await buffer(value) : value
   const schema = answers[status] ?? null
-  if (schema === null || bytes === undefined) return undefined
+  if (schema === null || body === undefined) return undefined
+  const bytes = body instanceof Readable ? await buffer(body) : body
   const text = Buffer.isBuffer(bytes) ? bytes.toString('utf8') : JSON.stringify(bytes)
   return 'lines' in schema ? text : JSON.parse(text)
 }

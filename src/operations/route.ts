@@ -146,7 +146,8 @@ export interface Incoming {
   readonly headers: IncomingHttpHeaders
   readonly params: unknown
   readonly query: unknown
-  readonly body: unknown
+  /** The bytes that came, as a Buffer, if any; then the value that was read from them. */
+  body: unknown
   /** The caller; null on routes that ask for no key. */
   readonly caller: Caller | null
   /** The address of the client; undefined when there is none. */

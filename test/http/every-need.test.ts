@@ -84,7 +84,6 @@ describe('every route', () => {
     const bare = Fastify()
     guard(
       bare,
-      api.store,
       new Authenticator({ store: api.store, clock: systemClock, adminKey: null, publicUrl: null, onBug: () => {} }),
     )
     assert.throws(

@@ -1,7 +1,6 @@
 import type { Need } from '../../operations/access.ts'
 import type { FoundThings } from '../../operations/lookup.ts'
 import type { Incoming } from '../../operations/route.ts'
-import type { Store } from '../../store/store.ts'
 import { toApplicationOut } from '../applications/schemas.ts'
 import { shownTokenUrl } from '../credentials/rules.ts'
 import { toStoredOut } from '../endpoints/schemas.ts'
@@ -10,17 +9,6 @@ import type { AuditEntry } from './rules.ts'
 const longestJson = 16_384
 
 const secretName = /secret|token(?!url$)|password|authorization|cookie|^key$|^apikey$|^privatekey$/i
-
-/** Runs a call and writes its audit row: in the call's own transaction, or right after it. */
-export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () => Promise<T>): Promise<T> {
-  const trail = { entry, written: false }
-  const answer = await store.trailing(trail, carryOut)
-  if (!trail.written) {
-    trail.written = true
-    if (isWrittenLate(entry)) await store.appendAudit(entry)
-  }
-  return answer
-}
 
 /**
  * Whether a call that succeeded gets its row although no transaction of it has written one. A PATCH does not: it changed
