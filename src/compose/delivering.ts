@@ -8,7 +8,7 @@ import type { AttemptWatch } from '../engine/pump.ts'
 import type { AlertSettings } from '../features/alerts/file.ts'
 import { AlertWatch } from '../features/alerts/job.ts'
 import { DeadFile } from '../features/dead-file/job.ts'
-import { unfiledLines } from '../features/dead-lines/service.ts'
+import { linesOf } from '../features/dead-lines/service.ts'
 import type { ServerDefaults } from '../features/endpoints/rules.ts'
 import { AlertReceivers } from '../features/notices/job.ts'
 import type { HttpContext } from '../http/app.ts'
@@ -32,9 +32,6 @@ import type { Store } from '../store/store.ts'
 import { makeSecret } from '../wire/secret.ts'
 import { logAttempts, type StoreTroubles } from './logging.ts'
 import type { Tracing } from './tracing.ts'
-
-/** Time for the letters of the last attempts; the others wait for the next process. */
-const closeDeadFileMs = 1000
 
 /** Deliveries under way. */
 export interface Delivering {
@@ -205,14 +202,12 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
   const leader = startLeading(parts, deadFile)
   return {
     async stop(limitMs) {
-      const led = leader.leads || config.region !== null
       // Side by side: a job of the leader may wait for the store, and no attempt goes on beyond the limit for it.
       await Promise.all([
         leader.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on')),
         engine.stop(limitMs),
       ])
       await sender.close()
-      await deadFile?.close(led ? closeDeadFileMs : 0).catch((error) => troubles.note(error, 'dead letters wait'))
     },
     figures: () => ({ ...engine.figures, leads: leader.leads }),
     isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
@@ -220,30 +215,20 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
   }
 }
 
-/** The dead-letter file of the settings, if there is one. The word `off` ends the filing of all processes. */
+/** The dead-letter file of the settings, if there is one. */
 async function openDeadFile({ config, store, log, scanner }: DeliveringParts): Promise<DeadFile | undefined> {
   const path = deadFileOf(config)
-  if (path === undefined) {
-    const forgotten = config.deadFile === null ? 0 : await store.endDeadFiling()
-    if (forgotten > 0) log.warn(`${forgotten} dead letters waited for a dead-letter file and are not written to one`)
-    return undefined
-  }
-  const { lockAlone } = await import('../store/sqlite/database-file.ts')
+  if (path === undefined) return undefined
   const file = new DeadFile({
     path,
     limitBytes: config.deadFileSize,
     machine: thisProcess.host,
+    writer: systemRandomText(16),
     store,
     regions: config.region,
     clock: systemClock,
-    randomText: systemRandomText,
-    nextLines: () => unfiledLines({ store, clock: systemClock, scanner: scanner() }, config.region),
-    lock: lockAlone,
-    log: {
-      info: (sentence) => log.info(sentence),
-      warn: (sentence) => log.warn(sentence),
-      error: (sentence) => log.error(sentence),
-    },
+    linesOf: (letters) => linesOf({ store, clock: systemClock, scanner: scanner() }, letters),
+    log: { info: (sentence) => log.info(sentence), error: (sentence) => log.error(sentence) },
   })
   await file.open()
   return file
@@ -251,7 +236,7 @@ async function openDeadFile({ config, store, log, scanner }: DeliveringParts): P
 
 /** The path of the dead-letter file; undefined when there is none. */
 export function deadFileOf({ deadFile }: Config): string | undefined {
-  return deadFile === null || deadFile === 'off' ? undefined : resolve(deadFile)
+  return deadFile === null ? undefined : resolve(deadFile)
 }
 
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */

@@ -23,8 +23,6 @@ const sweepRows = 500
 const sumsPerStep = 200
 /** Refused arrivals at sources are kept this long; they may hold personal data. */
 const samplesKeptMs = 7 * 24 * hour
-/** Letters wait this long for a process that leads and has a dead-letter file. */
-const unfiledMs = 30 * 24 * hour
 
 interface LeaderJobsParts {
   readonly store: Store
@@ -101,9 +99,7 @@ export function leaderJobs(parts: LeaderJobsParts): LeaderJob[] {
       everyMs: second,
       step: () => erasePayloads(store, ends),
     },
-    deadFile === undefined
-      ? { name: 'dead file', everyMs: 5 * minute, step: forgetUnfiled(store, log) }
-      : { name: 'dead file', everyMs: second, always, step: () => deadFile.step() },
+    ...(deadFile === undefined ? [] : [{ name: 'dead file', everyMs: second, always, step: () => deadFile.step() }]),
     {
       name: 'retention',
       everyMs: 5 * minute,
@@ -172,23 +168,5 @@ function logDeaths(
       log?.(`worker ${worker} (${description}) is dead; other workers deliver for it`)
     }
     return false
-  }
-}
-
-/** Letters may wait for a file although this process has none: logs that once, and bounds how many they become. */
-function forgetUnfiled(
-  store: Pick<Store, 'forgetUnfiled' | 'listUnfiled'>,
-  log: LeaderJobsParts['log'],
-): LeaderJob['step'] {
-  let isLogged = false
-  return async () => {
-    const forgotten = await store.forgetUnfiled(unfiledMs, sweepRows)
-    if (forgotten > 0)
-      log?.(`${forgotten} dead letters waited 30 days for a dead-letter file and are not written to one`)
-    if (!isLogged && (await store.listUnfiled(1)).length > 0) {
-      isLogged = true
-      log?.('dead letters wait for a dead-letter file: set SLUICE_DEAD_FILE, or set it to off to end that')
-    }
-    return forgotten === sweepRows
   }
 }

@@ -275,7 +275,7 @@ export const settings = {
   deadFile: setting(
     filePath,
     null,
-    'file to which the leader appends each dead letter as a line of JSON; off = discard the letters that wait for a file',
+    'file to which the leader appends each dead letter as a line of JSON, at least once',
   ),
   deadFileSize: setting(
     size(kib, 1024 * 1024 * mib),

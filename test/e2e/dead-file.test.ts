@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -19,6 +19,7 @@ class Scene {
   readonly settings = { SLUICE_DEAD_FILE: this.file, SLUICE_DEAD_FILE_SIZE: '16KiB' }
   readonly place: Place
   published = 0
+  kills = 0
 
   private constructor(place: Place) {
     this.place = place
@@ -45,7 +46,6 @@ class Scene {
     this.published += batch
   }
 
-  /** The files, without the ones for the lock and the id. */
   get files(): string[] {
     return readdirSync(this.folder).filter((name) => /^dead\.jsonl(\.\d+)?$/.test(name))
   }
@@ -61,18 +61,29 @@ class Scene {
     return this.files.flatMap((name) => readFileSync(join(this.folder, name), 'utf8').split('\n').slice(0, -1))
   }
 
-  /** Waits until every delivery has died and is in the file, and compares the file with the database. */
-  async assertExact(): Promise<void> {
-    await eventually('every delivery is dead and filed', async () => {
-      const [row] = await this.place.query(
-        'select (select count(*) from dead) as dead, (select count(*) from unfiled) as unfiled',
-      )
-      return Number(row?.dead) === this.published && Number(row?.unfiled) === 0
+  /** Waits until every delivery has died and is in the files, and answers how many lines are there more than once. */
+  async assertComplete(): Promise<number> {
+    await eventually('every delivery is dead', async () => {
+      const [row] = await this.place.query('select count(*) as dead from dead')
+      return Number(row?.dead) === this.published
     })
     const rows = await this.place.query('select message.id from dead join message on message.key = dead.message')
-    const filed = this.lines.map((line) => JSON.parse(line).msgId as string)
-    assert.deepEqual(filed.toSorted(), rows.map(({ id }) => String(id)).toSorted())
+    const died = new Set(rows.map(({ id }) => String(id)))
+    await eventually('every dead letter is in the files', () => {
+      const filed = new Set(this.filed)
+      return [...died].every((id) => filed.has(id))
+    })
+    const { filed } = this
+    assert.deepEqual([...new Set(filed)].toSorted(), [...died].toSorted())
     for (const name of this.files) assert(readFileSync(join(this.folder, name), 'utf8').endsWith('\n'), name)
+    return filed.length - died.size
+  }
+
+  /** The ids of the messages of all lines. A kill may leave half a line, which is ended by a line break. */
+  get filed(): string[] {
+    const whole = this.lines.filter((line) => line.endsWith('}'))
+    assert.ok(this.lines.length - whole.length <= this.kills, 'a line is torn that no kill tore')
+    return whole.map((line) => JSON.parse(line).msgId as string)
   }
 }
 
@@ -91,24 +102,31 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     let server = await Program.start(t, 'serve', scene.place.store, scene.settings)
     await scene.prepare(t, server)
 
-    await t.test('holds each letter once although the program is killed again and again', async () => {
-      for (let kills = 0; kills < 2; kills++) {
+    await t.test('holds each letter although the program is killed again and again', async () => {
+      for (const _ of dialect === 'sqlite' ? [1, 2, 3] : [1]) {
         const before = scene.bytes
         await scene.publish(server)
         // The kill comes when lines have just been written: before or after the store knows of them.
         await eventually('lines are written', () => scene.bytes > before)
         await server.kill()
+        scene.kills++
         server = await Program.start(t, 'serve', scene.place.store, scene.settings)
       }
       await scene.publish(server)
-      await scene.assertExact()
+      const repeated = await scene.assertComplete()
+      assert.ok(repeated <= scene.kills * batch, `${repeated} lines are there more than once`)
       assert(scene.files.length > 1, 'a full file got its number')
 
       const imported = await ask(server, '/app/acme/dead/import', scene.lines[0] ?? '', 'application/jsonl')
       assert.deepEqual(imported, { checked: 1, imported: 0, unchanged: 1, skipped: [] })
+      assert.match(server.logged, /dead letters are appended to \S+dead\.jsonl on \S+ while this process leads/)
     })
 
-    await t.test('holds a letter that dies before the program stops, when the program has stopped', async () => {
+    if (dialect === 'postgres') return
+    await t.test('gets the letters that died without the setting when the setting is back', async () => {
+      server.terminate()
+      assert.equal((await server.exited).code, 0)
+      server = await Program.start(t, 'serve', scene.place.store)
       await scene.publish(server)
       await eventually('all are dead', async () => {
         const [row] = await scene.place.query('select count(*) as dead from dead')
@@ -116,63 +134,10 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       })
       server.terminate()
       assert.equal((await server.exited).code, 0)
-      await scene.assertExact()
-      assert.match(server.logged, /dead letters are appended to \S+dead\.jsonl on \S+ while this process leads/)
+      await startHere(t, 'serve', scene.place.store, scene.settings)
+      await scene.assertComplete()
     })
-
-    if (dialect === 'postgres') return
-    await t.test(
-      'gets the letters that died without the setting when the setting is back; off forgets them',
-      async () => {
-        server = await Program.start(t, 'serve', scene.place.store)
-        await scene.publish(server)
-        await eventually('all are dead', async () => {
-          const [row] = await scene.place.query('select count(*) as dead from unfiled')
-          return Number(row?.dead) === batch
-        })
-        await server.kill()
-        server = await Program.start(t, 'serve', scene.place.store, scene.settings)
-        await scene.assertExact()
-        await server.kill()
-
-        await startHere(t, 'serve', scene.place.store, { SLUICE_DEAD_FILE: 'off' })
-        assert.deepEqual(await scene.place.query('select id from dead_file'), [])
-        assert(existsSync(scene.file))
-      },
-    )
   })
-}
-
-test('postgres: a leader that is paused and wakes as an old leader doubles and tears nothing', async (t) => {
-  const scene = await Scene.open(t, 'postgres')
-  const servers = [
-    await Program.start(t, 'serve', scene.place.store, scene.settings),
-    await Program.start(t, 'serve', scene.place.store, scene.settings),
-  ] as const
-  await scene.prepare(t, servers[0])
-  for (let round = 0; round < 2; round++) {
-    const before = scene.bytes
-    const epoch = await epochOf(scene.place)
-    const old = (await leaderPid(scene.place)) === servers[0].pid ? servers[0] : servers[1]
-    const other = old === servers[0] ? servers[1] : servers[0]
-    await scene.publish(old)
-    await eventually('lines are written', () => scene.bytes > before)
-    old.pause()
-    await eventually('the other leads', async () => (await epochOf(scene.place)) > epoch)
-    await scene.publish(other)
-    old.resume()
-    await scene.assertExact()
-  }
-})
-
-async function epochOf({ query }: Place): Promise<number> {
-  const [row] = await query('select epoch from leader')
-  return Number(row?.epoch)
-}
-
-async function leaderPid({ query }: Place): Promise<number> {
-  const [row] = await query('select description from leader')
-  return Number(/pid (\d+)/.exec(String(row?.description))?.[1])
 }
 
 test('postgres: a file that cannot grow delays letters and nothing else', async (t) => {
@@ -193,7 +158,7 @@ test('postgres: a file that cannot grow delays letters and nothing else', async 
   assert.equal(server.logged.match(/dead letters are not written/g)?.length, 1)
   await server.kill()
   await startHere(t, 'serve', scene.place.store, settings)
-  await scene.assertExact()
+  await scene.assertComplete()
 })
 
 test('a dead-letter file that cannot be written is refused at the start, and nothing is left behind', async (t) => {

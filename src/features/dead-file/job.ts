@@ -1,289 +1,155 @@
-import { closeSync, constants, openSync, rmSync, statSync } from 'node:fs'
-import { type FileHandle, open, readFile, rename, stat } from 'node:fs/promises'
+import { closeSync, openSync, rmSync, statSync } from 'node:fs'
+import { type FileHandle, open, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
-import type { RandomText } from '../../domain/ids.ts'
 import { type Store, StoreTrouble } from '../../store/store.ts'
-import type { FilePosition } from '../dead-letters/store.ts'
-import type { Regions } from '../regions/rules.ts'
+import type { DeadPosition, UnfiledLetter } from '../dead-letters/store.ts'
+import { type Regions, serves } from '../regions/rules.ts'
 
 /** Trouble that lasts is logged this often. */
 const repeatMs = 10 * 60_000
-/** A step of another process takes much less than this. */
-const patienceMs = 30_000
-/** How soon lines that are not final are looked at again, when the store did not answer whether they are. */
-const checkMs = 5000
+/** A step takes much less than this, also on a slow disk. A process that dies in a step delays the next lines by it. */
+const stepMs = 30_000
+/** Letters that one step looks at. */
+const lettersPerStep = 500
+const lineFeed = 0x0a
 
-/** Dead letters as lines, and their keys in the store. */
-interface UnfiledLines {
-  readonly keys: readonly number[]
+/** Dead letters as lines with their line breaks, and the last of the letters. */
+export interface DeadLines {
   readonly bytes: Buffer
+  readonly last: DeadPosition
 }
 
-export interface DeadFileParts {
+export interface DeadFileDeps {
   readonly path: string
-  /** A file that would become larger gets its number, and a new one begins. */
+  /** A file that would become larger gets a number, and a new one begins. */
   readonly limitBytes: number
   /** The name of the machine, for the log: each machine has files of its own. */
   readonly machine: string
-  readonly store: Pick<Store, 'beginDeadFiling' | 'findDeadFile' | 'addDeadFile' | 'moveDeadFile' | 'listUnfiled'>
+  /** Tells this process from the others that write dead letters. */
+  readonly writer: string
+  readonly store: Pick<Store, 'beginDeadFile' | 'listUnfiled' | 'takeDeadFile' | 'moveDeadFile'>
   readonly clock: Clock
   /** The regions whose letters it holds; all by default. */
   readonly regions?: Regions
-  readonly randomText: RandomText
-  /** The oldest letters that no file holds; undefined when there are none. */
-  nextLines(): Promise<UnfiledLines | undefined>
-  /** Takes a lock on a file, which ends with the process; undefined while another process has it. */
-  lock(path: string): (() => void) | undefined
-  readonly log: Record<'info' | 'warn' | 'error', (sentence: string) => void>
-}
-
-interface Place {
-  readonly id: string
-  readonly position: FilePosition
+  /** The first of these letters as lines, as many as may be in memory at once. Letters that are gone have none. */
+  linesOf(letters: readonly UnfiledLetter[]): Promise<DeadLines>
+  readonly log: Record<'info' | 'error', (sentence: string) => void>
 }
 
 /**
- * A file that dead letters are appended to. The store knows how many of its bytes are final. A step cuts the file back to
- * them, appends lines, waits for the disk, and then has the store move the position and forget the letters in one
- * transaction. So a crash at any point leaves at most lines that the next step cuts off and writes again.
- *
- * A process does this under a lock beside the file, and reads the position under it. A process that was paused in a step
- * still has the lock when it goes on, so no other has written meanwhile; the letters wait in the store for so long.
+ * A file that dead letters are appended to, each at least once. The store keeps the position: the last letter that a file
+ * holds. A step reads the letters behind it, appends them, waits for the disk and moves the position. After a crash in
+ * between, the same lines are appended again; readers tell them by `msgId`, `endpointId` and `diedAt`.
  */
 export class DeadFile {
-  readonly #parts: DeadFileParts
-  /** Whether the file may have lines behind its final ones. */
-  #isLoose = true
+  readonly #deps: DeadFileDeps
   #trouble: { readonly text: string; readonly saidAt: SteadyMs } | undefined
-  /** Since when another process has the lock. */
-  #busySince: SteadyMs | undefined
-  #cancel = () => {}
-  /** Ends with the last work on the file that was requested: a step, or a check. */
-  #turn: Promise<void> = Promise.resolve()
-  #underWay: Promise<unknown> = Promise.resolve()
 
-  constructor(parts: DeadFileParts) {
-    this.#parts = parts
+  constructor(deps: DeadFileDeps) {
+    this.#deps = deps
   }
 
-  /** Has letters kept from now on, and cuts off the lines that a crash of this machine left. */
+  /** Has the file hold every letter from now on, or go on where an earlier process stopped. */
   async open(): Promise<void> {
-    const { store, path, machine, log } = this.#parts
-    const isFirst = await store.beginDeadFiling()
-    log.info(`dead letters are appended to ${path} on ${machine} while this process leads`)
+    const { store, path, machine, log } = this.#deps
+    let isFirst = false
+    for (const region of this.#regions) isFirst = (await store.beginDeadFile(region)) || isFirst
+    const when = this.#deps.regions == null ? 'while this process leads' : 'by this process'
+    log.info(`dead letters are appended to ${path} on ${machine} ${when}`)
     if (isFirst) log.info(`${path} begins with the next dead letter; \`sluice dead export\` writes earlier ones`)
-    await this.#check()
   }
 
-  /** Appends some letters, if any wait. Answers whether there may be more. */
+  /** Appends the next letters. Answers whether there may be more. */
   async step(): Promise<boolean> {
-    const [waiting] = await this.#parts.store.listUnfiled(1, this.#parts.regions)
-    return waiting !== undefined && (await this.#exclusively(() => this.#append()))
+    let hasMore = false
+    for (const region of this.#regions) hasMore = (await this.#stepOf(region)) || hasMore
+    return hasMore
   }
 
-  /**
-   * Appends the letters that wait, for no longer than this, and stops. A step that the store or the disk has not answered by
-   * then is left: the next process cuts off its lines.
-   */
-  async close(limitMs: number): Promise<void> {
-    const { clock } = this.#parts
-    let isOver = limitMs <= 0
-    const { promise: over, resolve } = Promise.withResolvers<void>()
-    const cancel = clock.after(limitMs, () => {
-      isOver = true
-      resolve()
-    })
-    const work = async () => {
-      while (!isOver && (await this.step()));
-      this.#cancel()
-      await this.#underWay
+  get #regions(): readonly (string | null)[] {
+    return this.#deps.regions ?? [null]
+  }
+
+  async #stepOf(region: string | null): Promise<boolean> {
+    const { store, writer, linesOf } = this.#deps
+    if ((await store.listUnfiled(region, 1)).length === 0) return false
+    if (!(await store.takeDeadFile(region, writer, stepMs))) return false
+    // Read once more: another process may have moved the position before this one had the file.
+    const letters = await store.listUnfiled(region, lettersPerStep)
+    const own = letters.filter((letter) => serves(region === null ? null : [region], letter.region))
+    const end = letters.at(-1)
+    if (end === undefined) return false
+    if (own.length === 0) {
+      await store.moveDeadFile(region, writer, end)
+      return letters.length === lettersPerStep
     }
-    await Promise.race([work(), over]).finally(cancel)
-    this.#cancel()
+    const { bytes, last } = await linesOf(own)
+    if (!(await this.#write(bytes))) return false
+    const isAll = last === own.at(-1)
+    await store.moveDeadFile(region, writer, isAll ? end : last)
+    return !isAll || letters.length === lettersPerStep
   }
 
-  /** Cuts off lines that are not final, and tries again later if that fails. Never rejects. */
-  async #check(): Promise<void> {
-    this.#cancel()
+  /** Appends lines. Trouble with the file is logged, and answers false. */
+  async #write(lines: Buffer): Promise<boolean> {
+    const { path, log } = this.#deps
+    if (lines.length === 0) return true
     try {
-      if (!this.#isLoose) return
-      await this.#exclusively(async () => {
-        await this.#find()
-        return false
-      })
+      await this.#append(lines)
     } catch (error) {
-      this.#complain(`${(error as Error).message}. They wait in the store`)
-      this.#checkLater()
-    }
-  }
-
-  #checkLater(): void {
-    this.#cancel()
-    this.#cancel = this.#parts.clock.after(checkMs, () => {
-      this.#underWay = this.#check()
-    })
-  }
-
-  /** Does work while no other process writes to the file. Trouble with the file is logged, and answers false. */
-  async #exclusively(work: () => Promise<boolean>): Promise<boolean> {
-    const { path, clock, lock } = this.#parts
-    const { promise: turn, resolve: endTurn } = Promise.withResolvers<void>()
-    const before = this.#turn
-    this.#turn = turn
-    await before
-    let unlock: (() => void) | undefined
-    try {
-      unlock = lock(`${path}.lock`)
-      if (unlock === undefined) {
-        this.#busySince ??= clock.steady()
-        if (clock.steady() - this.#busySince < patienceMs) return false
-        this.#complain(`another process has ${path}.lock. End it if it hangs; they wait in the store until then`)
-        return false
-      }
-      this.#busySince = undefined
-      return await work()
-    } catch (error) {
-      if (this.#isLoose) this.#checkLater()
       if (!isFileTrouble(error)) throw error
       this.#complain(`${explain(path, error)} They wait in the store and are appended then`)
       return false
-    } finally {
-      unlock?.()
-      endTurn()
     }
-  }
-
-  async #append(): Promise<boolean> {
-    const { path, store, limitBytes, log } = this.#parts
-    let { id, position } = await this.#find()
-    const lines = await this.#parts.nextLines()
-    if (lines === undefined) return false
-    const { keys, bytes } = lines
-    if (position.bytes > 0 && position.bytes + bytes.length > limitBytes) position = await this.#rotate(id, position)
-    const end = position.bytes + bytes.length
-    const reserved = { ...position, reserved: end }
-    if (!(await store.moveDeadFile(id, position, reserved, []))) return false
-    this.#isLoose = true
-    try {
-      await this.#write(bytes, position.bytes)
-    } catch (error) {
-      // The disk is full, perhaps: half a line is worse than none.
-      await this.#cut(position.bytes).catch(() => {})
-      throw error
-    }
-    const isFinal = await store.moveDeadFile(id, reserved, { ...reserved, bytes: end }, keys)
-    // A process on another machine has put one of these letters into its own file.
-    if (!isFinal) await this.#cut(position.bytes)
-    this.#isLoose = false
     if (this.#trouble !== undefined) log.info(`dead letters are appended to ${path} again`)
     this.#trouble = undefined
     return true
   }
 
-  /** The file at its position, without lines that are not final. */
-  async #find(): Promise<Place> {
-    const { path, store, log } = this.#parts
+  async #append(lines: Buffer): Promise<void> {
+    const { path, limitBytes } = this.#deps
     const size = await sizeOf(path)
-    const [id, part] = ((await readIfExists(`${path}.id`)) ?? '').split(' ')
-    const position = id ? await store.findDeadFile(id) : undefined
-    if (!id || position === undefined) return this.#adopt(size)
-    // A copy of the file on another machine has the same id, and soon another part.
-    if (Number(part) !== position.part || size < position.bytes || size > position.reserved) {
-      // A crash came before the store knew that the file was full, or before the file beside it did.
-      const wasFull = size === 0 && [0, await sizeOf(`${path}.${position.part}`)].includes(position.bytes)
-      const { name, next } = await this.#begin(id, position, size)
-      if (!wasFull) {
-        const was = `${path} has ${size} bytes instead of ${position.bytes}: another program changed it`
-        log.warn(`${was}. ${name === undefined ? 'A new file begins' : `It is ${name} now, and a new file begins`}`)
+    if (size > 0 && size + lines.length > limitBytes) await this.#rotate()
+    await onHandle(path, 'a+', async (file) => {
+      const { size: before } = await file.stat()
+      const bytes = (await endsInLine(file, before)) ? lines : Buffer.concat([Buffer.of(lineFeed), lines])
+      try {
+        await file.appendFile(bytes)
+        await file.sync()
+      } catch (error) {
+        // The disk is full, perhaps: half a line is worse than none.
+        await file.truncate(before).catch(() => {})
+        throw error
       }
-      this.#isLoose = false
-      return { id, position: next }
-    }
-    if (size > position.bytes) await this.#cut(position.bytes)
-    this.#isLoose = false
-    return { id, position }
+      if (before === 0) await syncFolder(path)
+    })
   }
 
-  /** Begins a file that this store does not know. A file of another store, or of another program, is kept beside it. */
-  async #adopt(size: number): Promise<Place> {
-    const { path, store, randomText, log } = this.#parts
-    const { name, part } = await this.#setAside(1, size)
-    if (name !== undefined)
-      log.warn(`${path} was not written from this store. It is ${name} now, and a new file begins`)
-    const id = randomText(20)
-    await store.addDeadFile(id, part)
-    await this.#mark(id, part)
-    this.#isLoose = false
-    return { id, position: { part, bytes: 0, reserved: 0 } }
-  }
-
-  async #rotate(id: string, position: FilePosition): Promise<FilePosition> {
-    const { path, log, machine } = this.#parts
-    const { name, next } = await this.#begin(id, position, position.bytes)
-    log.info(`${path} on ${machine} is full and is ${name} now`)
-    return next
-  }
-
-  /** Begins the next part. The file goes first: then a missing file says that it was full, and is not taken for a short one. */
-  async #begin(id: string, position: FilePosition, size: number) {
-    const { name, part } = await this.#setAside(position.part, size)
-    const next: FilePosition = { part: Math.max(part, position.part + 1), bytes: 0, reserved: 0 }
-    const isMoved = await this.#parts.store.moveDeadFile(id, position, next, [])
-    if (!isMoved) throw new Error(`the position of ${this.#parts.path} changed although this process has its lock`)
-    await this.#mark(id, next.part)
-    return { name, next }
-  }
-
-  /** Renames a file that is not empty to its number, or the next one that is free; answers the number behind it. */
-  async #setAside(part: number, size: number): Promise<{ readonly name?: string; readonly part: number }> {
-    const { path } = this.#parts
-    let number = part
+  /** Renames the full file to the next number that is free. */
+  async #rotate(): Promise<void> {
+    const { path, log, machine } = this.#deps
+    let number = 1
     while ((await sizeOf(`${path}.${number}`)) > 0) number++
-    if (size === 0) return { part: number }
-    const name = `${path}.${number}`
-    await rename(path, name)
+    await rename(path, `${path}.${number}`)
     await syncFolder(path)
-    return { name, part: number + 1 }
-  }
-
-  /** Writes down, beside the file, which file of the store's it is, and which part. */
-  async #mark(id: string, part: number): Promise<void> {
-    const { path } = this.#parts
-    await onHandle(`${path}.id.new`, 'w', async (file) => {
-      await file.writeFile(`${id} ${part}\n`)
-      await file.sync()
-    })
-    await rename(`${path}.id.new`, `${path}.id`)
-    await syncFolder(path)
-  }
-
-  async #write(bytes: Buffer, at: number): Promise<void> {
-    const { path } = this.#parts
-    await onHandle(path, constants.O_WRONLY | constants.O_CREAT, async (file) => {
-      for (let done = 0; done < bytes.length; ) {
-        done += (await file.write(bytes, done, bytes.length - done, at + done)).bytesWritten
-      }
-      await file.sync()
-    })
-    if (at === 0) await syncFolder(path)
-  }
-
-  async #cut(bytes: number): Promise<void> {
-    await onHandle(this.#parts.path, 'r+', async (file) => {
-      await file.truncate(bytes)
-      await file.sync()
-    })
-    this.#isLoose = false
+    log.info(`${path} on ${machine} is full and is ${path}.${number} now`)
   }
 
   /** Logs trouble once, when it changes, and every now and then. */
   #complain(text: string): void {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     if (this.#trouble?.text === text && now - this.#trouble.saidAt < repeatMs) return
     this.#trouble = { text, saidAt: now }
-    this.#parts.log.error(`dead letters are not written: ${text}`)
+    this.#deps.log.error(`dead letters are not written: ${text}`)
   }
+}
+
+/** Whether a file ends at the end of a line: a crash may have left half of one, which is then ended before the next line. */
+async function endsInLine(file: FileHandle, size: number): Promise<boolean> {
+  if (size === 0) return true
+  const { buffer } = await file.read({ buffer: Buffer.alloc(1), position: size - 1 })
+  return buffer[0] === lineFeed
 }
 
 /**
@@ -324,18 +190,13 @@ const explanations: Readonly<Record<string, readonly [reason: string, remedy: st
   EROFS: ['the disk is read-only', 'Make FOLDER writable'],
 }
 
-/** Whether an error is the operating system's, about a file, or about the lock beside it. */
+/** Whether an error is the operating system's, about a file. */
 function isFileTrouble(error: unknown): error is NodeJS.ErrnoException {
   if (!(error instanceof Error) || error instanceof StoreTrouble) return false
-  const { syscall, code } = error as NodeJS.ErrnoException
-  return syscall !== undefined || code === 'ERR_SQLITE_ERROR'
+  return (error as NodeJS.ErrnoException).syscall !== undefined
 }
 
-async function onHandle(
-  path: string,
-  flags: string | number,
-  work: (file: FileHandle) => Promise<void>,
-): Promise<void> {
+async function onHandle(path: string, flags: string, work: (file: FileHandle) => Promise<void>): Promise<void> {
   const file = await open(path, flags, 0o600)
   try {
     await work(file)
@@ -355,15 +216,6 @@ async function sizeOf(path: string): Promise<number> {
     return (await stat(path)).size
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
-    throw error
-  }
-}
-
-async function readIfExists(path: string): Promise<string | undefined> {
-  try {
-    return (await readFile(path, 'utf8')).trim()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }
 }

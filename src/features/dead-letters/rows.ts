@@ -4,7 +4,13 @@ import type { DeliveryKey } from '../../store/messages.ts'
 import type { Plan, Planned } from '../../store/plan.ts'
 import type { Variant } from '../../store/publishing.ts'
 import { among, bytes, forUpdate, probe, rowsOf } from '../../store/sql/dialect.ts'
-import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from '../../store/sql/message-rows.ts'
+import {
+  deadColumns,
+  deadSummaryColumns,
+  letterColumns,
+  messageColumns,
+  messageShape,
+} from '../../store/sql/message-rows.ts'
 import { countMessages, inPlace } from '../../store/sql/messages.ts'
 import type { Methods, Port, Transaction, Work } from '../../store/sql/port.ts'
 import { deliveryFields, findPlaces, keysOf } from '../../store/sql/queues.ts'
@@ -24,7 +30,6 @@ import {
   type Values,
   valuesOf,
 } from '../../store/sql/statement.ts'
-import { letterColumns } from '../dead-file/rows.ts'
 import { unindexedSubject } from '../erasure/store.ts'
 import { type Brought, type BroughtLetter, type CountedList, type DeadLetters, placesOf } from './store.ts'
 

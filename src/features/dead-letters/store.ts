@@ -3,7 +3,6 @@ import type { DeadLetter, DeadLetterSummary, Message } from '../../domain/delive
 import { withKey } from '../../domain/ids.ts'
 import type { DeliveryKey, KeyRange, Order } from '../../store/messages.ts'
 import type { Variant } from '../../store/publishing.ts'
-import type { Regions } from '../regions/rules.ts'
 
 /** Dead letters: listing them, sending them again, and taking them to another store. */
 export interface DeadLetters {
@@ -42,50 +41,38 @@ export interface DeadLetters {
 }
 
 /**
- * Dead letters on their way to a dead-letter file. From `beginDeadFiling` on, the transaction in which a delivery dies also
- * keeps a copy of its letter. The copy stays until a file holds the letter, whatever becomes of the dead letter itself.
+ * How far dead-letter files are written: one position for each region that processes write files for, and one for the
+ * processes that write those of all regions, who name the region null. Letters are in the order in which deliveries died.
  */
 export interface DeadFiling {
-  /** Keeps every letter from now on. Answers whether this begins here; false when letters were kept before. */
-  beginDeadFiling(): Promise<boolean>
-  /** Keeps no letters any more, and forgets the files and the letters that wait for one. Answers how many letters waited. */
-  endDeadFiling(): Promise<number>
-  /** Forgets, of the oldest letters up to `limit`, those that have waited for a file this long. Answers how many. */
-  forgetUnfiled(keptMs: number, limit: number): Promise<number>
-  /** The position of a file; undefined when this store does not know the file. */
-  findDeadFile(id: string): Promise<FilePosition | undefined>
-  /** Makes a file known, at the beginning of a part. */
-  addDeadFile(id: string, part: number): Promise<void>
+  /** Has the file begin with the next letter. Answers whether it begins here; false when it began before. */
+  beginDeadFile(region: string | null): Promise<boolean>
   /**
-   * Moves a file's position and removes the letters that the file now holds, in one durable transaction. Answers false, and
-   * changes nothing, when the position is no longer `from` or one of the letters is gone: another process was faster.
+   * The next letters behind the position of the file, of all regions. A letter is listed when no other that died before it can
+   * become visible any more: at once on SQLite, after 15 seconds on Postgres, whose transactions commit in any order.
    */
-  moveDeadFile(id: string, from: FilePosition, to: FilePosition, filed: readonly number[]): Promise<boolean>
-  /** The oldest letters that no file holds, of lanes in these regions; null for all. */
-  listUnfiled(limit: number, regions?: Regions): Promise<UnfiledSummary[]>
-  /** These letters in the order of their keys, without those that are gone. */
-  loadUnfiled(keys: readonly number[]): Promise<UnfiledLetter[]>
+  listUnfiled(region: string | null, limit: number): Promise<UnfiledLetter[]>
+  /** Keeps other writers from the file for this long. Answers false while another one has it. */
+  takeDeadFile(region: string | null, writer: string, leaseMs: number): Promise<boolean>
+  /** Moves the position behind a letter that the file holds, and lets other writers have the file. */
+  moveDeadFile(region: string | null, writer: string, to: DeadPosition): Promise<void>
 }
 
-/** How far a dead-letter file is written. */
-export interface FilePosition {
-  /** The number that the file gets when it is full. */
-  readonly part: number
-  /** The beginning of the file that is final. */
+/** A dead letter's place in the order of their deaths. */
+export type DeadPosition = Pick<DeadLetter, 'diedAt' | 'endpoint' | 'message'>
+
+/** A dead letter that a file lacks: where it is, the region of its lane and the size of its answer. */
+export interface UnfiledLetter extends DeadPosition {
+  readonly region: string
   readonly bytes: number
-  /** The largest size that an interrupted write can have left. */
-  readonly reserved: number
 }
-
-export type UnfiledSummary = DeadLetterSummary & { readonly key: number }
-export type UnfiledLetter = DeadLetter & { readonly key: number }
 
 export interface DeadRange {
   /** Only this endpoint's; null for all of the application's, or of every application. */
   readonly endpoint: number | null
   readonly from: EpochMs
   readonly until: EpochMs
-  readonly after: Pick<DeadLetter, 'diedAt' | 'endpoint' | 'message'> | null
+  readonly after: DeadPosition | null
   readonly order: Order
   readonly limit: number
 }

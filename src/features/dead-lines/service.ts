@@ -13,11 +13,10 @@ import type { Parts } from '../../operations/parts.ts'
 import { headerProblems } from '../../operations/problems.ts'
 import { checkContents, compile } from '../../operations/validate.ts'
 import { DeadLineIn, toDeadOut } from '../dead-letters/schemas.ts'
-import type { BroughtLetter, Contents } from '../dead-letters/store.ts'
+import type { BroughtLetter, Contents, UnfiledLetter } from '../dead-letters/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
 import { isContentType, textWithout } from '../messages/reading-service.ts'
 import { isJsonObject } from '../messages/schemas.ts'
-import type { Regions } from '../regions/rules.ts'
 
 /**
  * Dead letters as lines of JSON, for export and import. The payload stands in the line byte for byte; `bodyBase64` holds
@@ -63,33 +62,27 @@ export function writeLine(
   return shown !== undefined && isAcceptable(scanner, shown) ? shown : Buffer.from(JSON.stringify(encoded))
 }
 
-/** Letters of one step of the dead-letter file. */
-const unfiledRows = 100
-
-/**
- * The oldest letters that no dead-letter file holds, as lines with their line breaks, as many as may be in memory at the
- * same time, of lanes in these regions; undefined when there are none.
- */
-export async function unfiledLines(
+/** The first of these letters as lines with their line breaks, as many as may be in memory at once. */
+export async function linesOf(
   { store, clock, scanner }: Pick<Parts, 'store' | 'clock' | 'scanner'>,
-  regions: Regions = null,
-) {
-  const unfiled = await store.listUnfiled(unfiledRows, regions)
+  unfiled: readonly UnfiledLetter[],
+): Promise<{ readonly bytes: Buffer; readonly last: UnfiledLetter }> {
   const messages = await store.loadSummaries([...new Set(unfiled.map(({ message }) => message))])
   const bytesOf = new Map(messages.map(({ key, bytes }) => [key, bytes]))
   const [part = []] = partsOf(unfiled, ({ message, bytes }) => bytes + 2 * (bytesOf.get(message) ?? 0))
-  const letters = await store.loadUnfiled(part.map(({ key }) => key))
-  if (letters.length === 0) return undefined
+  const letters = (await store.loadDead(part)).filter((letter) => letter !== undefined)
   const apps = await store.applicationRefs(letters.map(({ app }) => app))
-  const endpoints = await store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))])
+  const endpoints = new Map(
+    (await store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))])).map((one) => [one.key, one]),
+  )
   const contents = await store.loadContents(letters)
   const lines: Buffer[] = []
   for (const [i, letter] of letters.entries()) {
     await Turns.by(clock).next()
-    const endpoint = endpoints.find(({ key }) => key === letter.endpoint)
-    lines.push(writeLine(scanner, apps.get(letter.app)?.id ?? '', letter, endpoint, contents[i]), newLine)
+    const appId = apps.get(letter.app)?.id ?? ''
+    lines.push(writeLine(scanner, appId, letter, endpoints.get(letter.endpoint), contents[i]), newLine)
   }
-  return { keys: letters.map(({ key }) => key), bytes: Buffer.concat(lines) }
+  return { bytes: Buffer.concat(lines), last: part.at(-1) as UnfiledLetter }
 }
 
 /** A line that was read: the endpoint by the names in the line, and the dead letter. */

@@ -1,4 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import type { DeadLetter } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../../store/messages.ts'
 import { among, bytes, forUpdate, listed, rowsOf } from '../../store/sql/dialect.ts'
@@ -6,7 +7,6 @@ import { deleteOf, inSpan, spanOf, spanOfKeys } from '../../store/sql/message-ro
 import type { Methods, Port, Sql, Transaction, Work } from '../../store/sql/port.ts'
 import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from '../../store/sql/queues.ts'
 import { fragment, type Shape, statement } from '../../store/sql/statement.ts'
-import { eraseUnfiled } from '../dead-file/rows.ts'
 
 /** The columns beside the body that are sent with it, and those that its producer chose for searching and ordering. */
 const sentColumns = 'headers = null, arrived_headers = null, trace = null'
@@ -57,13 +57,10 @@ const eraseAttempts = statement<{ n: number }>('erase-attempts')`
    where ${ofDeliveries} and ${inSpan('message')}
      and (error is not null or response_headers is not null or response <> ${bytes(':response')})
   returning n`
-const eraseDead = statement<DeliveryKey>('erase-dead')`
+const eraseDead = statement<ErasedDead>('erase-dead')`
   update dead set ${answerless}
    where ${listed('dead', ':deliveries', deliveryFields)}
-  returning endpoint, message`
-// Leans on unfiled_message.
-const lockUnfiled = statement<{ key: number }>('lock-unfiled')`
-  select key from unfiled where ${ofDeliveries} ${forUpdate}`
+  returning endpoint, message, died_at as "diedAt"`
 
 const selectDestinations = statement<{ endpoints: number[]; added: number[] | null; expanding: boolean }>(
   'destinations',
@@ -123,24 +120,24 @@ export function* strayDeliveries(sql: Sql, messages: readonly ErasableMessage[])
   return attempted.filter(({ message, endpoint }) => accepted.get(message)?.has(endpoint) === false)
 }
 
+/** A dead letter, and when it died. */
+type ErasedDead = DeliveryKey & Pick<DeadLetter, 'diedAt'>
+
 /** The rows whose answers were erased. */
 export interface ErasedAnswers {
   readonly attempts: number
-  readonly dead: readonly DeliveryKey[]
-  /** Dead letters that wait for a dead-letter file. */
-  readonly unfiled: readonly DeliveryKey[]
+  readonly dead: readonly ErasedDead[]
 }
 
 /** Erases the answers of receivers to deliveries: all deliveries of several messages, or some of one. */
 export function* eraseAnswers(sql: Sql, deliveries: readonly DeliveryKey[]): Work<ErasedAnswers> {
-  if (deliveries.length === 0) return { attempts: 0, dead: [], unfiled: [] }
+  if (deliveries.length === 0) return { attempts: 0, dead: [] }
   const messages = [...new Set(deliveries.map(({ message }) => message))]
   const endpoints = [...new Set(deliveries.map(({ endpoint }) => endpoint))]
   const values = { messages, endpoints, response: expungedResponse, ...spanOfKeys(messages) }
   const attempts = yield* sql.count(eraseAttempts, values)
   const dead = yield* sql.all(eraseDead, { deliveries, response: expungedResponse })
-  const unfiled = yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { messages, endpoints }), 'answer')
-  return { attempts, dead, unfiled }
+  return { attempts, dead }
 }
 
 /** Finds out when the deliveries of a message have ended, and erases bodies. */

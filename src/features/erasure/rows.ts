@@ -8,6 +8,7 @@ import { deleteQueued, findPlaces, type QueuePlace } from '../../store/sql/queue
 import { statement } from '../../store/sql/statement.ts'
 import type { StoreContext } from '../../store/store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged } from '../../store/vault.ts'
+import { filedBy } from '../dead-file/rows.ts'
 import type { Application } from '../endpoints/rules.ts'
 import {
   deleteForms,
@@ -143,8 +144,6 @@ const insertSubjects = statement('index-subjects-again')`
   insert into subject (app, hash, message)
   select :app, cast(:hash as text), found.message from ${rowsOf(':messages', 'found', { message: 'bigint' })} where true
   on conflict do nothing`
-// A letter that waits for no file was written to one, if this store ever had a file.
-const selectFiled = statement('any-dead-file')`select 1 from dead_file where bytes > 0 limit 1`
 const selectPlan = statement<{ plan: Plan | null }>('subject-plan', {
   json: ['plan'],
 })`
@@ -250,11 +249,11 @@ function* rewrite(sql: Transaction, message: number, { body, variants }: Rewritt
   for (const variant of variants) yield* sql.run(rewriteVariant, { message, ...variant })
 }
 
-/** The dead letters among those erased that were written to a dead-letter file before. */
-function* filedAmong(sql: Sql, { dead, unfiled }: ErasedAnswers): Work<DeliveryKey[]> {
-  if (dead.length === 0 || !(yield* sql.any(selectFiled))) return []
-  const waiting = new Set(unfiled.map(({ endpoint, message }) => `${endpoint} ${message}`))
-  return dead.filter(({ endpoint, message }) => !waiting.has(`${endpoint} ${message}`))
+/** The dead letters among those erased that a dead-letter file may hold. */
+function* filedAmong(sql: Sql, { dead }: ErasedAnswers): Work<readonly DeliveryKey[]> {
+  if (dead.length === 0) return []
+  const isFiled = yield* filedBy(sql)
+  return dead.filter(({ diedAt }) => isFiled(diedAt))
 }
 
 /** Takes messages out of the index by data subjects, but for those that a later step must find. */

@@ -108,7 +108,6 @@ const erasedColumns = {
   attempt: 'error, response',
   variant: 'body, signature',
   dead: 'error, response',
-  unfiled: 'error, response',
   event_id: 'event_id',
   subject: 'hash',
 }

@@ -1,10 +1,10 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
 import type { Identity } from '../../domain/ids.ts'
-import { keepForFile, letterColumns } from '../../features/dead-file/rows.ts'
 import { untried } from '../delivering.ts'
 import { delayOf, isPlain, type Plan, type Planned, plainly } from '../plan.ts'
 import { type Expansion, nothingExpanded, type Publication, type Special, type Variant } from '../publishing.ts'
+import { letterColumns } from '../sql/message-rows.ts'
 import { joinAll } from './coalescing.ts'
 import { type Database, withClock } from './database.ts'
 import { integers, packed, postgresStatement, type Run, texts } from './sessions.ts'
@@ -29,14 +29,10 @@ const queuePlanned = postgresStatement('queue-planned')`
            as p (endpoint, class, due_at, message, since, order_key, expires_at, variant)`
 
 const dropPlanned = postgresStatement('drop-planned')`
-  with dead as (
-    insert into dead (${letterColumns})
-    select p.endpoint, p.message, p.app, p.reason, 0, p.died_at, p.since, ${untried.status}, '${untried.code}', null, null
-      from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
-             as p (endpoint, message, app, reason, died_at, since)
-    returning ${letterColumns}
-  )
-  ${keepForFile('dead where true')}`
+  insert into dead (${letterColumns})
+  select p.endpoint, p.message, p.app, p.reason, 0, p.died_at, p.since, ${untried.status}, '${untried.code}', null, null
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
+           as p (endpoint, message, app, reason, died_at, since)`
 
 const insertVariants = postgresStatement('insert-variants')`
   insert into variant (message, n, body, signature)

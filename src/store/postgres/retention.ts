@@ -16,13 +16,11 @@ const selectDays = postgresStatement('days')`
    where nspname = current_schema() and relkind = 'r' and relname ~ '^[a-z]+_[0-9]{8}$'
    order by right(relname, 8)`
 /**
- * Whether a message of a range still waits, is being expanded, has a dead letter, or is to be written to the dead-letter
- * file. Most of these tables have no index by message, so they are read as a whole: once a day for a day, in the background.
+ * Whether a message of a range still waits, is being expanded, or has a dead letter. Most of these tables have no index by message, so they are read as a whole: once a day for a day, in the background.
  */
 const selectKept = postgresStatement('kept-of-day')`
   select exists (select from pending where message >= $1 and message < $2)
       or exists (select from dead where message >= $1 and message < $2)
-      or exists (select from unfiled where message >= $1 and message < $2)
       or exists (select from fan_out where message >= $1 and message < $2) as kept`
 // For these two statements alone: reading all of a table by its index is slower than reading it.
 const readWhole: PostgresStatement = { name: '', text: `set local enable_seqscan = on` }
@@ -41,7 +39,6 @@ const selectStrays = postgresStatement('stray-messages')`
 const selectKeptOf = postgresStatement('kept-of')`
   select message from pending where message = any ($1::bigint[])
   union select message from dead where message = any ($1::bigint[])
-  union select message from unfiled where message = any ($1::bigint[])
   union select message from fan_out where message = any ($1::bigint[])`
 // Leans on message_app: one probe for each application.
 const selectHolders = postgresStatement('holders-of-day')`

@@ -190,12 +190,15 @@ CREATE INDEX dead_endpoint ON public.dead USING btree (((endpoint + 0)), died_at
 CREATE UNIQUE INDEX dead_pkey ON public.dead USING btree (endpoint, message);
 
 create table dead_file (
-  id text not null,
-  part integer not null,
-  bytes bigint not null,
-  reserved bigint not null
+  region text not null,
+  began_at bigint not null,
+  died_at bigint not null,
+  endpoint bigint not null,
+  message bigint not null,
+  writer text not null default ''::text,
+  taken_until bigint not null default 0
 );
-CREATE UNIQUE INDEX dead_file_pkey ON public.dead_file USING btree (id);
+CREATE UNIQUE INDEX dead_file_pkey ON public.dead_file USING btree (region);
 
 create table endpoint (
   key bigint not null,
@@ -584,25 +587,6 @@ CREATE INDEX task_ended ON public.task USING btree (updated_at) WHERE (status = 
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (key);
 CREATE INDEX task_running ON public.task USING btree (lease_until, rest_until) WHERE (status = 'running'::text);
 
-create table unfiled (
-  key bigint generated always as identity not null,
-  endpoint bigint not null,
-  message bigint not null,
-  app bigint not null,
-  reason text not null,
-  attempts integer not null,
-  died_at bigint not null,
-  since bigint not null,
-  status integer not null,
-  code text not null,
-  error text,
-  response bytea,
-  region text not null default 'default'::text
-);
-CREATE INDEX unfiled_message ON public.unfiled USING btree (message);
-CREATE UNIQUE INDEX unfiled_pkey ON public.unfiled USING btree (key);
-CREATE INDEX unfiled_region ON public.unfiled USING btree (region, key);
-
 create table variant (
   message bigint not null,
   n smallint not null,
@@ -655,5 +639,3 @@ CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id);
 create sequence node as integer minvalue 0 maxvalue 31 cycle;
 
 create sequence notice_key_seq as bigint minvalue 1 maxvalue 9223372036854775807;
-
-create sequence unfiled_key_seq as bigint minvalue 1 maxvalue 9223372036854775807;

@@ -1,13 +1,13 @@
 import { replay } from '../../domain/delivery.ts'
 import { counts } from '../../domain/outcome.ts'
-import { keepForFile, letterColumns } from '../../features/dead-file/rows.ts'
 import { managementApplication } from '../../features/endpoints/rules.ts'
 import { type Settlement, untried } from '../delivering.ts'
+import { letterColumns } from '../sql/message-rows.ts'
 import { isAmong, withClock } from './database.ts'
 import { booleans, integers, type PostgresStatement, packed, postgresStatement, texts } from './sessions.ts'
 import { stateOf, violatedKey } from './trouble.ts'
 
-/** Parts of a statement that store dead letters, each in the place of an earlier one, and keep them for a dead-letter file. */
+/** A part of a statement that stores dead letters, each in the place of an earlier one. */
 export function withDead(columns: string, from: string): string {
   const changed = letterColumns.split(', ').filter((column) => column !== 'endpoint' && column !== 'message')
   return `dead as (
@@ -15,9 +15,6 @@ export function withDead(columns: string, from: string): string {
       select distinct on (endpoint, message) ${columns} from ${from} order by endpoint, message
       on conflict (endpoint, message) do update
         set ${changed.map((column) => `${column} = excluded.${column}`).join(', ')}
-      returning ${letterColumns}
-    ), kept as (
-      ${keepForFile('dead where true')}
     )`
 }
 

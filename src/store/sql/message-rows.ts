@@ -36,6 +36,8 @@ export const attemptShape: Shape<Attempt> = { json: ['responseHeaders'] }
 export const answerBytes = 'coalesce(length(response), 0) + coalesce(length(cast(response_headers as text)), 0)'
 export const attemptSummaryColumns = columnsOf<AttemptSummary>({ ...attemptFields, bytes: answerBytes })
 
+/** The columns of a dead letter. */
+export const letterColumns = 'endpoint, message, app, reason, attempts, died_at, since, status, code, error, response'
 const deadFields = {
   app: 'dead.app',
   endpoint: 'dead.endpoint',

@@ -1,6 +1,5 @@
 import type { Attempt, AttemptSummary, Message, MessageSummary } from '../../domain/delivery.ts'
 import { decodeKey, firstKeyAt } from '../../domain/ids.ts'
-import { eraseUnfiled } from '../../features/dead-file/rows.ts'
 import {
   type AttemptBrief,
   type Coalesced,
@@ -11,7 +10,7 @@ import {
   type Order,
   type RecentlyTried,
 } from '../messages.ts'
-import { among, forUpdate, has, lengthOf, probe, rowsOf } from './dialect.ts'
+import { among, has, lengthOf, probe, rowsOf } from './dialect.ts'
 import {
   answerBytes,
   attemptColumns,
@@ -134,9 +133,6 @@ const thisAttempt = 'message = :message and endpoint = :endpoint and n = :n'
 const expungeDead = statement('expunge-dead-response')`
   update dead set response = :response where endpoint = :endpoint and message = :message
      and response = (select response from attempt where ${thisAttempt})`
-const lockUnfiled = statement<{ key: number }>('lock-unfiled-attempt')`
-  select key from unfiled where message = :message and endpoint = :endpoint
-     and response = (select response from attempt where ${thisAttempt}) ${forUpdate}`
 const expungeResponse = statement('expunge-response')`
   update attempt set response = :response, response_headers = null where ${thisAttempt}`
 
@@ -227,7 +223,6 @@ export function messages(port: Port): Methods<Omit<Messages, 'expungeMessages' |
       const values = { message, endpoint, n, response: expungedResponse }
       yield* port.transaction(function* (sql) {
         yield* sql.run(expungeDead, values)
-        yield* eraseUnfiled(sql, yield* sql.all(lockUnfiled, { message, endpoint, n }), 'response')
         yield* sql.run(expungeResponse, values)
       })
     },

@@ -38,8 +38,7 @@ const selectRetentions = statement<AppRetention>('retentions')`
 const selectRemovable = statement<{ key: number; event_id: string | null }>('removable-messages')`
   select key, event_id from message
    where ${among('key', ':messages')} and ${inSpan('key')} and app = :app
-     and (select 1 from fan_out where fan_out.message = message.key limit 1) is null
-     and (select 1 from unfiled where unfiled.message = message.key limit 1) is null`
+     and (select 1 from fan_out where fan_out.message = message.key limit 1) is null`
 const deleteEventId = statement('delete-event-id')`
   delete from event_id where app = :app and event_id = :event_id and message = :message`
 const deleteMessages = statement('delete-messages')`

@@ -15,7 +15,7 @@ import { dirname, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { StoreTrouble } from '../store.ts'
-import { isBusy, isNotADatabase, notADatabase, openingTrouble } from './trouble.ts'
+import { isNotADatabase, notADatabase, openingTrouble } from './trouble.ts'
 
 /** The names of the database's file and of the files beside it. */
 export function filesOf(path: string): string[] {
@@ -178,25 +178,4 @@ export function keepPrivate(
       )
     }
   }
-}
-
-/**
- * Takes a lock that one process has at a time; undefined, at once, while another has it. The answer gives it back.
- *
- * The lock is an exclusive transaction on an empty database of this name: a lock of the kernel's, which ends with the
- * process however it ends, so that there is nothing stale to clean up.
- */
-export function lockAlone(path: string): (() => void) | undefined {
-  makePrivate(path)
-  const lock = new DatabaseSync(path, { timeout: 0 })
-  try {
-    // With a rollback journal the transaction takes the exclusive lock; the journal stays empty, since nothing is written.
-    lock.exec('pragma journal_mode = delete')
-    lock.exec('begin exclusive')
-  } catch (error) {
-    lock.close()
-    if (!isBusy(error)) throw error
-    return undefined
-  }
-  return () => lock.close()
 }

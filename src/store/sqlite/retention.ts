@@ -53,7 +53,6 @@ export function historyRemover(connection: Connection): RemoveHistory {
     select key, app, event_id, endpoints from message where key > ? and key < ? order by key limit +?`)
   const fanOut = connection.prepare<unknown>('select 1 from fan_out where message = ?')
   const dead = connection.prepare<unknown>('select 1 from dead where endpoint = ? and message = ?')
-  const unfiled = connection.prepare<unknown>('select 1 from unfiled where message = ?')
   const replayed = connection.prepare<unknown>(`
     select 1 from pending where endpoint = ? and class = ${replay} and due_at = ? and message = ?`)
   const recent = connection.prepare<unknown>('select 1 from attempt where message = ? and at >= ? limit 1')
@@ -77,7 +76,6 @@ export function historyRemover(connection: Connection): RemoveHistory {
     if (
       includes(waiting, key) ||
       fanOut.get(key) !== undefined ||
-      unfiled.get(key) !== undefined ||
       recent.get(key, startedAt - longestAttemptMs) !== undefined
     )
       return true

@@ -156,11 +156,14 @@ CREATE INDEX dead_died on dead (died_at);
 CREATE INDEX dead_endpoint on dead (endpoint, died_at);
 
 CREATE TABLE dead_file (
-  id text primary key,
-  part integer not null,
-  bytes integer not null,
-  reserved integer not null
-) strict, without rowid;
+  region text primary key,
+  began_at integer not null,
+  died_at integer not null,
+  endpoint integer not null,
+  message integer not null,
+  writer text not null default '',
+  taken_until integer not null default 0
+);
 
 CREATE TABLE endpoint (
   key integer primary key,
@@ -492,25 +495,6 @@ CREATE TABLE task (
 CREATE INDEX task_ended on task (updated_at) where status in ('finished', 'failed', 'cancelled');
 
 CREATE INDEX task_running on task (lease_until, rest_until) where status = 'running';
-
-CREATE TABLE unfiled (
-  key integer primary key autoincrement,
-  endpoint integer not null,
-  message integer not null,
-  app integer not null,
-  reason text not null,
-  attempts integer not null,
-  died_at integer not null,
-  since integer not null,
-  status integer not null,
-  code text not null,
-  error text,
-  response blob
-, region text not null default 'default') strict;
-
-CREATE INDEX unfiled_message on unfiled (message);
-
-CREATE INDEX unfiled_region on unfiled (region, key);
 
 CREATE TABLE variant (
   message integer not null,

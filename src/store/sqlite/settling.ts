@@ -2,11 +2,11 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { type DeadLetter, replay } from '../../domain/delivery.ts'
 import { counts } from '../../domain/outcome.ts'
 import { bumpVersion } from '../../features/applications/rows.ts'
-import { keepForFile, letterColumns } from '../../features/dead-file/rows.ts'
 import { NoticeInterest, writeNotices } from '../../features/notices/rows.ts'
 import { disabledNotice, type Notice } from '../../features/notices/rules.ts'
 import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
+import { letterColumns } from '../sql/message-rows.ts'
 import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { sqlitePort } from './port.ts'
@@ -32,7 +32,6 @@ const insertAttempt = `
                        response_headers, timings)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
 const insertDead = `insert or replace into dead (${letterColumns}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-const keepDead = keepForFile('dead where endpoint = ? and message = ?')
 const holdLane = 'update lane set hold_until = max(min(hold_until, ?2), ?3) where endpoint = ?1'
 const disableEndpoint = `
   update endpoint set disabled = 1, disabled_reason = ?, updated_at = max(?, updated_at + 1)
@@ -145,10 +144,8 @@ function recorder(connection: Connection): Recorder {
 /** Makes the function that adds a dead letter, within the caller's transaction. It takes the place of an earlier one. */
 export function deadLetterWriter(connection: Connection): (letter: DeadLetter & { readonly since: EpochMs }) => void {
   const add = connection.prepare(insertDead)
-  const keep = connection.prepare(keepDead)
   return ({ endpoint, message, app, reason, attempts, diedAt, since, status, code, error, response }) => {
     add.run(endpoint, message, app, reason, attempts, diedAt, since, status, code, error, response)
-    keep.run(endpoint, message)
   }
 }
 

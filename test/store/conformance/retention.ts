@@ -106,37 +106,19 @@ export function retention(open: Open): void {
     )
   })
 
-  test('messages are removed with all that is known of them, but none that waits for a file', async (t) => {
+  test('messages are removed with all that is known of them', async (t) => {
     const world = await begin(t, open)
     const { store } = world
-    await store.beginDeadFiling()
     const app = await world.application()
     const endpoint = await world.endpoint(app)
     const gone = await delivered(world, endpoint, 'gone')
     const { worker, row } = await world.owningOne(endpoint)
     await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
     assert.equal(await store.removeMessages(app.key + 1, [gone]), 0, 'of another application')
-    assert.equal(await store.removeMessages(app.key, [gone, row.message, 4711]), 1)
+    assert.equal(await store.removeMessages(app.key, [gone, 4711]), 1)
     assert.deepEqual(await store.counts(), { pending: 0, dead: 1, messages: 1, attempts: 1 })
     await world.publish([endpoint], { eventId: 'gone' })
     assert.equal(await store.removeMessages(app.key, []), 0)
-  })
-
-  test('a message stays while a letter of it waits for the dead-letter file', async (t) => {
-    for (const waits of [true, false]) {
-      const world = await begin(t, open)
-      const { store } = world
-      if (waits) await store.beginDeadFiling()
-      const endpoint = await world.endpoint(await world.application())
-      const { worker, row } = await world.owningOne(endpoint)
-      await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
-      await age(world, row.message, 40 * day)
-      await world.harness.sql('delete from dead')
-      await retainAll(world)
-      assert.equal((await store.counts()).messages, waits ? 1 : 0)
-      assert.equal((await store.listUnfiled(10)).length, waits ? 1 : 0)
-      await store.endDeadFiling()
-    }
   })
 
   test('rows that are kept for ever stay', async (t) => {
@@ -336,7 +318,7 @@ async function delivered(world: World, endpoint: Endpoint, eventId: string): Pro
 /** Makes a message older than it is, with all that is known of it: its key says when it was made. */
 async function age({ harness }: World, key: number, byMs: number): Promise<void> {
   const by = firstKeyAt(byMs)
-  const tables = ['pending', 'attempt', 'dead', 'unfiled', 'event_id', 'variant'].map(
+  const tables = ['pending', 'attempt', 'dead', 'event_id', 'variant'].map(
     (table) => `update ${table} set message = message - ${by} where message = ${key}`,
   )
   const attempts = `update attempt set at = at - ${byMs} where message = ${key - by}`

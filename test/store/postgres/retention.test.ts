@@ -110,19 +110,6 @@ test('a day stays for an application that keeps it longer, without the messages 
   assert.deepEqual(await daysOf(world), before)
 })
 
-test('a day with a letter that waits for the dead-letter file stays', async (t) => {
-  const { world, url, store } = await beginWithUrl(t)
-  await makeDays(url, Date.now() - 40 * day)
-  const { endpoint, key } = await publishOld(world, 39 * day, 'waits')
-  await store.beginDeadFiling()
-  const { worker, row } = await world.owningOne(endpoint)
-  await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
-  await world.harness.sql(`delete from pending; delete from dead; update unfiled set message = ${key}`)
-  await retainAll(world)
-  assert.equal((await store.counts()).messages, 2)
-  await store.endDeadFiling()
-})
-
 test('a day is dropped while others publish, and one that is locked is left for later', async (t) => {
   const { world, url, store } = await beginWithUrl(t)
   const before = await currentDays(world)

@@ -54,7 +54,7 @@ const batched = [
     'repair-lanes',
   ],
   ...['find-resting', 'end-resting', 'find-expired', 'progress', 'search-queues', 'insert-replays', 'delete-dead'],
-  ...['lock-dead', 'delete-queued', 'erase-messages', 'erase-attempts', 'erase-unfiled', 'cancel-pending'],
+  ...['lock-dead', 'delete-queued', 'erase-messages', 'erase-attempts', 'cancel-pending'],
 ]
 
 const settings = {
@@ -122,10 +122,8 @@ async function visitsWith(size: number): Promise<Map<string, number>> {
 
 /** All that the store does with many deliveries at once. */
 async function workThrough(world: World, size: number): Promise<void> {
-  const { store } = world
   const one = await world.endpoint(await world.application())
   const many = await copiesOf(world, one)
-  await store.beginDeadFiling()
   const worker = await world.join()
   await publishAll(world, size, one)
   await world.claim(worker)

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
-import { lockAlone, makeFile } from '../../../src/store/sqlite/database-file.ts'
+import { makeFile } from '../../../src/store/sqlite/database-file.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import { contextWith, placeFor } from '../sqlite-harness.ts'
 
@@ -45,22 +44,6 @@ test('a start that cannot succeed says why in one sentence, and leaves nothing o
   for (let i = 0; i < 2; i++) {
     await assert.rejects(open(place.path), { message: /is not a SQLite database: move it away/ })
   }
-})
-
-test('a lock is held by one process, and a second try in that process does not end it', (t) => {
-  const path = `${placeFor(t).path}.lock`
-  const file = new URL('../../../src/store/sqlite/database-file.ts', import.meta.url).href
-  const script = `import { lockAlone, makeFile } from '${file}'; console.log(lockAlone('${path}') === undefined ? 'busy' : 'free')`
-  const elsewhere = () =>
-    execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' }).trim()
-  const unlock = lockAlone(path)
-  assert(unlock)
-  assert.equal(elsewhere(), 'busy')
-  assert.equal(lockAlone(path), undefined)
-  assert.equal(elsewhere(), 'busy')
-  unlock()
-  assert.equal(elsewhere(), 'free')
-  assert.equal(modeOf(path), '600')
 })
 
 /** Ways in which a process touches the file while it has a store open on it. */

@@ -66,8 +66,8 @@ const mayScan = [
   'update lane set bucket_full_at = bucket_full_at + iif(bucket_full_at > 0, :by, 0)',
   'update lane set health_at = health_at + ?',
   'from sealing_key',
-  // One row for each machine that has a dead-letter file.
-  'from dead_file where bytes > 0',
+  // One row for each region with a dead-letter file.
+  "from dead_file where region >= ''",
   // One key, as a rule.
   'from signing_key',
   // Two pages by key, merged.
