@@ -222,7 +222,7 @@ async function startOnce(program: string, nodeArguments: readonly string[]): Pro
   await once(server, 'exit')
 }
 
-/** Names the bundle to the files, and makes the stores that they copy: 30 migrations take longer than a copy. */
+/** Names the bundle to the files, and makes the stores that they copy: making the tables takes longer than a copy. */
 async function prepare(program: string): Promise<void> {
   const file = join(temporary, 'template.db')
   const database = await (server as PostgresServer).createDatabase()

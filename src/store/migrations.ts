@@ -5,6 +5,24 @@ export class NewerSchemaError extends Error {
   override readonly name = 'NewerSchemaError'
 }
 
+/** The database was made by a version of Sluice that was never released, and whose tables no release reads. */
+export class UnreleasedSchemaError extends Error {
+  override readonly name = 'UnreleasedSchemaError'
+}
+
+/** The name of the first migration, which makes the tables of the first release. */
+export const firstMigration = 'schema'
+
+/** Throws `UnreleasedSchemaError` where the first migration of a database has another name; it has none when it is empty. */
+export function assertReleased(first: string | undefined): void {
+  if (first === undefined || first === firstMigration) return
+  throw new UnreleasedSchemaError(
+    'the database was made by a version of Sluice from before the first release, which no release reads: name another ' +
+      'database in SLUICE_STORE and start anew. To keep data, run the version that made it, save dead letters with ' +
+      '`sluice dead export`, and publish what still waits again (docs/versions.md)',
+  )
+}
+
 export interface Migration {
   readonly version: number
   readonly name: string

@@ -120,8 +120,8 @@ describe('the package, installed in an empty project', () => {
       'dist/ui/index.html.br',
       'dist/ui/docs/retry.html',
       'dist/ui/llms.txt',
-      'dist/store/sqlite/migrations/0001_core.sql',
-      'dist/store/postgres/migrations/0001_core.sql',
+      'dist/store/sqlite/migrations/0001_schema.sql',
+      'dist/store/postgres/migrations/0001_schema.sql',
       'README.md',
       'LICENSE',
     ]) {

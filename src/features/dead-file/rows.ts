@@ -40,7 +40,7 @@ const selectUnfiled = statement<UnfiledLetter>('unfiled')`
 const selectFiles = statement<FiledSpan>('dead-files')`
   select began_at as "beganAt", died_at as "diedAt", taken_until as "takenUntil" from dead_file where region >= ''`
 
-/** What a file holds: the letters that died in this span, and later ones while a process writes. */
+/** A file holds the letters that died in this span, and perhaps later ones while a process writes. */
 interface FiledSpan {
   readonly beganAt: EpochMs
   readonly diedAt: EpochMs

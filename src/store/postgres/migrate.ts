@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import {
+  assertReleased,
   knownMigrations,
   type Migration,
   missingFrom,
@@ -17,15 +18,13 @@ const createMigrationTable = `
   create table if not exists migration (
     version integer primary key,
     name text not null,
-    applied_at bigint not null
+    applied_at bigint not null,
+    works_since integer -- null: only programs that know this migration work behind it
   )`
-/** Databases of earlier versions lack it. Null: as for a migration without a declaration. */
-const addWorksSince = 'alter table migration add column if not exists works_since integer'
 
-// Through JSON, because the column is missing in databases of earlier versions.
+const selectFirst = 'select name from migration where version = 1'
 const selectSchema = `
-  select coalesce(max(version), 0) as version,
-         coalesce(max(coalesce((to_jsonb(migration) ->> 'works_since')::integer, version)), 0) as "worksSince"
+  select coalesce(max(version), 0) as version, coalesce(max(coalesce(works_since, version)), 0) as "worksSince"
     from migration`
 const insertMigration = `
   insert into migration (version, name, applied_at, works_since)
@@ -109,7 +108,6 @@ async function applyAtOnce(client: pg.Client, migration: Migration): Promise<voi
   await client.query(createMigrationTable)
   if ((await appliedTo(client)).version < migration.version) {
     await client.query(waitShortly)
-    await client.query(addWorksSince)
     await client.query(migration.sql)
     await client.query(insertMigration, [migration.version, migration.name, worksSince(migration)])
   }
@@ -155,6 +153,8 @@ async function hasTable(client: pg.Client, name: string): Promise<boolean> {
 }
 
 async function appliedTo(client: pg.Client): Promise<Schema> {
+  const first = await client.query<{ name: string }>(selectFirst)
+  assertReleased(first.rows[0]?.name)
   const { rows } = await client.query<Schema>(selectSchema)
   return rows[0] as Schema
 }

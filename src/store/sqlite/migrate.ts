@@ -1,7 +1,15 @@
 import { realpathSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
-import { knownMigrations, type Migration, missingFrom, newerNotice, type Schema, worksSince } from '../migrations.ts'
+import {
+  assertReleased,
+  knownMigrations,
+  type Migration,
+  missingFrom,
+  newerNotice,
+  type Schema,
+  worksSince,
+} from '../migrations.ts'
 import type { Connection } from './connection.ts'
 import { asTrouble, openingTrouble } from './trouble.ts'
 
@@ -9,12 +17,13 @@ const createMigrationTable = `
   create table if not exists migration (
     version integer primary key,
     name text not null,
-    applied_at integer not null
+    applied_at integer not null,
+    works_since integer -- null: only programs that know this migration work behind it
   ) strict`
-/** Files of earlier versions lack it. Null: as for a migration without a declaration. */
-const addWorksSince = 'alter table migration add column works_since integer'
-
-const selectColumns = `select name from pragma_table_info('migration')`
+const selectTable = `select 1 from sqlite_schema where type = 'table' and name = 'migration'`
+const selectFirst = 'select name from migration where version = 1'
+const selectNewest = `
+  select max(version) as version, max(coalesce(works_since, version)) as since from migration`
 const insertMigration = 'insert into migration (version, name, applied_at, works_since) values (?, ?, ?, ?)'
 
 /**
@@ -60,23 +69,15 @@ function apply(connection: Connection, migration: Migration): void {
   connection.transaction(() => {
     if (schemaOf(connection.db).version >= migration.version) return
     connection.db.exec(createMigrationTable)
-    if (!columnsOf(connection.db).includes('works_since')) connection.db.exec(addWorksSince)
     connection.db.exec(migration.sql)
     connection.prepare(insertMigration).run(migration.version, migration.name, connection.now(), worksSince(migration))
   })
 }
 
 function schemaOf(db: DatabaseSync): Schema {
-  const columns = columnsOf(db)
-  if (columns.length === 0) return { version: 0, worksSince: 0 }
-  const since = columns.includes('works_since') ? 'coalesce(works_since, version)' : 'version'
-  const row = db.prepare(`select max(version) as version, max(${since}) as since from migration`).get()
+  if (db.prepare(selectTable).get() === undefined) return { version: 0, worksSince: 0 }
+  const first = db.prepare(selectFirst).get()?.name
+  assertReleased(first === undefined ? undefined : String(first))
+  const row = db.prepare(selectNewest).get()
   return { version: Number(row?.version ?? 0), worksSince: Number(row?.since ?? 0) }
-}
-
-function columnsOf(db: DatabaseSync): unknown[] {
-  return db
-    .prepare(selectColumns)
-    .all()
-    .map(({ name }) => name)
 }

@@ -25,8 +25,11 @@ CREATE TABLE api_key (
   hash blob not null unique,
   scopes text not null,
   created_at integer not null,
-  revoked_at integer
-, app integer, expires_at integer, last_used_at integer) strict;
+  revoked_at integer,
+  app integer, -- the one application it is for; null for all
+  expires_at integer,
+  last_used_at integer -- within a minute
+) strict;
 
 CREATE TABLE app_share (
   app integer not null,
@@ -48,8 +51,10 @@ CREATE TABLE app_token (
   capabilities text not null,
   session_id text,
   created_at integer not null,
-  expires_at integer not null
-, made_by integer, feature_flags text) strict;
+  expires_at integer not null,
+  made_by integer, -- the API key that it ends with; null for the key of the settings
+  feature_flags text -- whose event types it sees; null for all
+) strict;
 
 CREATE INDEX app_token_app on app_token (app);
 
@@ -65,8 +70,12 @@ CREATE TABLE application (
   version integer not null default 1, -- grows with every change of the application's endpoints
   created_at integer not null,
   updated_at integer not null,
-  deleted_at integer
-, dedupe_s integer, settings text) strict;
+  deleted_at integer,
+  -- How long the same content, or the same key sent with it, is one message; null for no time at all.
+  dedupe_s integer,
+  -- Settings of an application for all its endpoints, as JSON; null for none.
+  settings text
+) strict;
 
 CREATE INDEX application_retention on application (key)
   where deleted_at is null and (settings ->> 'retentionSeconds' is not null or settings ->> 'deadRetentionSeconds' is not null);
@@ -85,7 +94,11 @@ CREATE TABLE attempt (
   error text,
   response blob,
   next_at integer,
-  trigger text not null, response_headers text, timings text,
+  trigger text not null,
+  -- Bounded, without secrets; null without an answer, and once the answer is erased.
+  response_headers text,
+  -- The split of an attempt's time, as `writeTimings` writes it; null when it is unknown.
+  timings text,
   primary key (message, endpoint, n)
 ) strict, without rowid;
 
@@ -187,8 +200,17 @@ CREATE TABLE endpoint (
   retry text,
   created_at integer not null,
   updated_at integer not null,
-  deleted_at integer
-, method text not null default 'POST', paused integer not null default 0, flow text, auth text, client_certificate text, certificate_expires_at integer) strict;
+  deleted_at integer,
+  -- How deliveries are sent. Pausing is taken back by an operator, disabling is not.
+  method text not null default 'POST',
+  paused integer not null default 0,
+  -- How an endpoint gets its messages, beyond its rate (see domain/flow.ts), as JSON; null for the defaults.
+  flow text,
+  -- Credentials toward receivers, sealed; null for none. The expiry of the client certificate is in the open, for the doctor.
+  auth text,
+  client_certificate text,
+  certificate_expires_at integer
+) strict;
 
 CREATE INDEX endpoint_app on endpoint (app, key);
 
@@ -257,8 +279,19 @@ CREATE TABLE lane (
   clean integer not null default 1,
   bucket_full_at integer not null default 0,
   hold_until integer not null default 0, -- Retry-After
-  not_before integer not null default 0 -- no sooner than this, by the last owner's word
-, health text, health_at integer not null default 0, snapshot text, snapshot_at integer not null default 0, bucket_limit text, region text not null default 'default') strict;
+  not_before integer not null default 0, -- no sooner than this, by the last owner's word
+  -- How well the receiver does, as its last owner reported at that instant: circuit, pace, how long it has been failing.
+  health text,
+  health_at integer not null default 0,
+  -- The owner's last snapshot.
+  snapshot text,
+  snapshot_at integer not null default 0,
+  -- The limit that bucket_full_at was counted by, as JSON: another one may be in force when the lane is claimed. `null` in JSON
+  -- when there was no limit; null while no owner has stored it.
+  bucket_limit text,
+  -- The region whose workers may own the lane: the endpoint's, else its application's.
+  region text not null default 'default'
+) strict;
 
 CREATE INDEX lane_app_due on lane (app, region, due_at) where owner is null and due_at is not null;
 
@@ -289,16 +322,32 @@ CREATE TABLE message (
   channels text,
   content_type text not null,
   endpoints text not null,
-  body blob not null
-, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text, erase_reason text, trace text, arrived_headers text) strict;
+  body blob not null,
+  -- The body of such a message is empty, and it is never sent again.
+  expunged_at integer,
+  tags text,
+  headers text, -- sent along with every attempt
+  deliver_at integer, -- null when its deliveries were due at once
+  expires_at integer,
+  ordering_key text,
+  -- How its deliveries differ from plain ones, as JSON; null when none does.
+  plan text,
+  -- Why the body was erased: `delivered` when all deliveries had succeeded; null otherwise.
+  erase_reason text,
+  -- The context of the trace that the message belongs to; null when it belongs to none.
+  trace text,
+  -- The headers with which the message arrived at a source; null for a message that was published.
+  arrived_headers text
+) strict;
 
 CREATE INDEX message_app on message (app);
 
 CREATE TABLE migration (
     version integer primary key,
     name text not null,
-    applied_at integer not null
-  , works_since integer) strict;
+    applied_at integer not null,
+    works_since integer -- null: only programs that know this migration work behind it
+  ) strict;
 
 CREATE TABLE notice (
   key integer primary key autoincrement,
@@ -313,8 +362,13 @@ CREATE TABLE notice (
 CREATE TABLE payload_end (
   message integer primary key,
   app integer not null,
-  at integer not null
-, once_delivered integer not null default 0, over_at integer, added_endpoints text not null default '[]') strict;
+  at integer not null,
+  -- Bodies that are erased once all deliveries have succeeded are looked at again and again, and erased at `over_at` anyway.
+  once_delivered integer not null default 0,
+  over_at integer,
+  -- Endpoints that the message was replayed to although it was not accepted for them: their deliveries need the body, too.
+  added_endpoints text not null default '[]'
+) strict;
 
 CREATE INDEX payload_end_at on payload_end (at);
 
@@ -325,7 +379,15 @@ CREATE TABLE pending (
   message integer not null,
   since integer not null, -- when the delivery was first due
   attempts integer not null,
-  prior_attempts integer not null, order_key integer, held_until integer, expires_at integer, variant integer,
+  prior_attempts integer not null,
+  -- Ordered lanes: deliveries with the same number go one after the other, and a delivery that waits for its retry keeps its
+  -- place until then.
+  order_key integer,
+  held_until integer,
+  -- When it expires; null for never.
+  expires_at integer,
+  -- Which body it is sent with; null for the message's own.
+  variant integer,
   primary key (endpoint, class, due_at, message)
 ) strict, without rowid;
 
@@ -384,8 +446,10 @@ CREATE TABLE schedule (
   runs text not null default '[]', -- the last ones
   revision integer not null default 0, -- grows with every change and every run: a run of an earlier one does nothing
   created_at integer not null,
-  updated_at integer not null
-, headers text) strict;
+  updated_at integer not null,
+  -- Headers of the messages that the schedule publishes; null for none.
+  headers text
+) strict;
 
 CREATE INDEX schedule_app on schedule (app, key);
 
@@ -489,8 +553,10 @@ CREATE TABLE task (
   epoch integer not null default 0, -- grows with every holder, who is thereby fenced from the next one's work
   lease_until integer not null default 0,
   created_at integer not null,
-  updated_at integer not null
-, rest_until integer not null default 0) strict;
+  updated_at integer not null,
+  -- A paced task sleeps between its steps until this instant; any worker may resume it.
+  rest_until integer not null default 0
+) strict;
 
 CREATE INDEX task_ended on task (updated_at) where status in ('finished', 'failed', 'cancelled');
 
@@ -529,5 +595,10 @@ CREATE TABLE worker (
   joined_at integer not null,
   lease_ms integer not null, -- bounds what a clock set back can add to lease_until
   lease_until integer not null,
-  ended_at integer
-, report text, regions text, leaving integer not null default 0) strict;
+  ended_at integer,
+  report text, -- version, host, pid and attempts under way, as of the last renewal
+  -- The regions that a worker serves, as JSON; null for all.
+  regions text,
+  -- A worker that is stopping takes no lanes: the others share them.
+  leaving integer not null default 0
+) strict;

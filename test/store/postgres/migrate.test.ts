@@ -35,14 +35,14 @@ test('migrations are numbered without gaps', () => {
 test('a database is brought up to date one migration at a time, and only once', async () => {
   const server = await sharedServer()
   const url = await server.createDatabase()
-  const first = { version: 1, name: 'first', sql: 'create table a (x integer)' }
+  const first = { version: 1, name: 'schema', sql: 'create table a (x integer)' }
   const second = { version: 2, name: 'second', sql: 'alter table a add column y integer' }
   await migrate(serversAt(url), [first])
   await migrate(serversAt(url), [first, second])
   await migrate(serversAt(url), [first, second])
   const { rows } = await server.query('select version, name from migration order by version', url)
   assert.deepEqual(rows, [
-    { version: 1, name: 'first' },
+    { version: 1, name: 'schema' },
     { version: 2, name: 'second' },
   ])
 })
@@ -50,7 +50,7 @@ test('a database is brought up to date one migration at a time, and only once', 
 test('a migration that waits for a lock lets other sessions go on', async () => {
   const server = await sharedServer()
   const url = await server.createDatabase()
-  const first = { version: 1, name: 'first', sql: 'create table a (x integer)' }
+  const first = { version: 1, name: 'schema', sql: 'create table a (x integer)' }
   const second = { version: 2, name: 'second', sql: 'alter table a add column y integer' }
   await migrate(serversAt(url), [first])
   const [dump, other] = [new pg.Client(url), new pg.Client(url)]
@@ -77,7 +77,7 @@ test('a migration that waits for a lock lets other sessions go on', async () => 
 test('a migration that fails leaves no trace', async () => {
   const server = await sharedServer()
   const url = await server.createDatabase()
-  const broken = { version: 1, name: 'broken', sql: 'create table a (x integer); create table a (x integer)' }
+  const broken = { version: 1, name: 'schema', sql: 'create table a (x integer); create table a (x integer)' }
   await assert.rejects(migrate(serversAt(url), [broken]), /already exists/)
   assert.equal(await dumpSchema(server, url), '')
   await migrate(serversAt(url), [{ ...broken, sql: 'create table a (x integer)' }])

@@ -48,7 +48,7 @@ test('migrations are numbered without gaps', () => {
 
 test('a database is brought up to date one migration at a time, and only once', (t) => {
   const connection = inMemory(t)
-  const first = { version: 1, name: 'first', sql: 'create table a (x)' }
+  const first = { version: 1, name: 'schema', sql: 'create table a (x)' }
   const second = { version: 2, name: 'second', sql: 'alter table a add column y' }
   migrate(connection, [first])
   migrate(connection, [first, second])
@@ -57,7 +57,7 @@ test('a database is brought up to date one migration at a time, and only once', 
   assert.deepEqual(
     applied.map((row) => ({ ...row })),
     [
-      { version: 1, name: 'first' },
+      { version: 1, name: 'schema' },
       { version: 2, name: 'second' },
     ],
   )
@@ -65,7 +65,7 @@ test('a database is brought up to date one migration at a time, and only once', 
 
 test('a migration that fails leaves no trace', (t) => {
   const connection = inMemory(t)
-  const broken = { version: 1, name: 'broken', sql: 'create table a (x); create table a (x)' }
+  const broken = { version: 1, name: 'schema', sql: 'create table a (x); create table a (x)' }
   assert.throws(() => migrate(connection, [broken]), /already exists/)
   assert.equal(schemaOf(connection.db), '')
   migrate(connection, [{ ...broken, sql: 'create table a (x)' }])

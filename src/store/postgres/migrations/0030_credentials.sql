@@ -1,5 +1,0 @@
--- Credentials toward receivers, sealed; null for none. The expiry of the client certificate is in the open, for the doctor.
-alter table endpoint add column auth json;
-alter table endpoint add column client_certificate json;
-alter table endpoint add column certificate_expires_at bigint;
-create index endpoint_certificate on endpoint (certificate_expires_at) where certificate_expires_at is not null;

@@ -1,1 +1,0 @@
-alter table app_token add column made_by integer; -- the API key that it ends with; null for the key of the settings
