@@ -18,7 +18,7 @@ export function assertReleased(first: string | undefined): void {
   if (first === undefined || first === firstMigration) return
   throw new UnreleasedSchemaError(
     'the database was made by a version of Sluice from before the first release, which no release reads: name another ' +
-      'database in SLUICE_STORE and start anew. To keep data, run the version that made it, save dead letters with ' +
+      'database in SLUICE_STORE and begin there. To keep data, run the version that made it, save dead letters with ' +
       '`sluice dead export`, and publish what still waits again (docs/versions.md)',
   )
 }

@@ -79,6 +79,7 @@ const internal: Readonly<Record<string, string>> = {
   'coalesced (message, endpoint)': locked,
   'coalescing (endpoint, key)': locked,
   'dead (endpoint, message)': locked,
+  'app_share (app, worker)': made,
   'dead_file (region)': made,
   'history (scope, span, at, writer)': locked,
   'portal_look (app)': locked,

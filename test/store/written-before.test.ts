@@ -44,7 +44,7 @@ const unreleased = `
   insert into migration values (1, 'core', 0), (2, 'resources', 0)`
 const refusal = {
   name: 'UnreleasedSchemaError',
-  message: /before the first release, .*: name another database in .*start anew/,
+  message: /before the first release, .*: name another database in .*begin there/,
 }
 
 test('a SQLite file of a version before the first release is refused with what to do, and left as it is', async (t) => {
