@@ -92,7 +92,15 @@ export function loadExisting(world: World, options: Options): Config {
 
 /** The settings that a process without an API uses. */
 const deliverySettings = settingNames.filter((name) => !settings[name].ofApi)
-const storeSettings: readonly SettingName[] = ['store', 'storeDirect', 'encryptionKey', 'logLevel', 'logFormat']
+const storeSettings: readonly SettingName[] = [
+  'store',
+  'storeDirect',
+  'storePasswordFile',
+  'storePasswordCommand',
+  'encryptionKey',
+  'logLevel',
+  'logFormat',
+]
 
 /** A longer list of settings has headings in the help. */
 const headingsFrom = 20

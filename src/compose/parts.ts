@@ -27,6 +27,7 @@ import type { Member } from '../runtime/processes.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
+import { storePassword } from '../runtime/store-password.ts'
 import type { TraceSettings } from '../runtime/trace-settings.ts'
 import { version } from '../runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
@@ -270,7 +271,8 @@ async function openStore({ config, log, role, acceptLoss }: Composing, troubles:
   if (store.kind === 'postgres') {
     const { openPostgresStore } = await import('../store/postgres/open.ts')
     const { storeDirect: directUrl, connections } = config
-    return openPostgresStore(contextOf(), { url: store.url, directUrl, connections })
+    const readPassword = storePassword(config)
+    return openPostgresStore(contextOf(), { url: store.url, directUrl, connections, readPassword })
   }
   const { openSqliteStore } = await import('../store/sqlite/open.ts')
   const { makeFile } = await import('../store/sqlite/database-file.ts')
@@ -295,11 +297,13 @@ export async function schemaPlan(config: Config): Promise<SchemaPlan> {
   return planFor(knownMigrations(config.store.kind), await schemaOf(config))
 }
 
-async function schemaOf({ store, storeDirect }: Config): Promise<Schema> {
+async function schemaOf(config: Config): Promise<Schema> {
+  const { store, storeDirect } = config
   if (store.kind === 'postgres') {
     const { readSchema } = await import('../store/postgres/migrate.ts')
     const { Servers } = await import('../store/postgres/servers.ts')
-    return readSchema(new Servers({ url: storeDirect ?? store.url, clock: systemClock }))
+    const url = storeDirect ?? store.url
+    return readSchema(new Servers({ url, clock: systemClock, readPassword: storePassword(config) }))
   }
   return (await import('../store/sqlite/migrate.ts')).readSchema(store.path)
 }

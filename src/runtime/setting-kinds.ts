@@ -195,6 +195,16 @@ export const filePath: Kind<string> = {
   show: (value) => value,
 }
 
+/** A command line for the shell of the system. */
+export const commandLine: Kind<string> = {
+  placeholder: 'COMMAND',
+  parse(raw) {
+    if (typeof raw !== 'string' || raw.trim() === '' || raw.includes('\0')) throw new WrongValue('a command line')
+    return raw
+  },
+  show: (value) => value,
+}
+
 /** Characters in these orders, forwards or backwards, are tried first. */
 const orders = 'abcdefghijklmnopqrstuvwxyz 01234567890 qwertyuiop qwertzuiop asdfghjkl zxcvbnm'
 const usualWords =

@@ -3,6 +3,7 @@ import { logFormats, loggedAttempts, logLevels } from './log-settings.ts'
 import {
   address,
   choice,
+  commandLine,
   count,
   duration,
   encryptionKeys,
@@ -47,13 +48,11 @@ export const settings = {
   storeDirect: setting(
     postgresServer,
     null,
-    'the Postgres server itself, when store names a connection pooler; without it, changes are seen up to 1s later',
+    'the Postgres server itself, where store is a pooler, to hear of changes at once',
   ),
-  connections: setting(
-    count(2, 200),
-    null,
-    'connections of this process to Postgres at most; default: 9, or 6 to a connection pooler',
-  ),
+  storePasswordFile: setting(filePath, null, 'file with the password of Postgres; read again when a login is refused'),
+  storePasswordCommand: setting(commandLine, null, 'command that prints the password of Postgres', 'secret'),
+  connections: setting(count(2, 200), null, 'connections to Postgres at most; default: 9, or 6 to a pooler'),
   listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port', 'api'),
   processes: setting(
     processCount,

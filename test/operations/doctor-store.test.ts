@@ -19,6 +19,7 @@ import { eventually } from '../e2e/eventually.ts'
 import { openPlace, type Place, sqlitePlace } from '../e2e/place.ts'
 import { engineParts, sendingBy } from '../engine/engine-under-test.ts'
 import { sharedServer, useOwnServer } from '../store/postgres-harness.ts'
+import { Replication } from '../store/replication.ts'
 import { only, scene, soon } from './doctor-scene.ts'
 
 // Some of these stop or change the server.
@@ -155,6 +156,27 @@ describe('the doctor on Postgres', () => {
     const s = await postgresScene(t, place)
     const { command } = only(await s.finds(['postgres_async_commit']))
     assert.equal(command, `psql "$SLUICE_STORE" -c "alter database ${database} set synchronous_commit = on"`)
+  })
+
+  test('finds a standby that no commit waits for, one that is missing, and commits that wait in vain', async (t) => {
+    const replication = await Replication.start(false)
+    atEnd(t, () => replication.close())
+    const { primary, standby } = replication
+    const query = (sql: string) => replication.query(primary, sql)
+    const s = await postgresScene(t, { dialect: 'postgres', store: replication.url, query })
+    const { evidence, command } = only(await s.finds(['postgres_standby']))
+    assert.deepEqual([evidence.named, evidence.following], [2, 1])
+    // The command itself ends the trouble.
+    for (const [, statement] of command.matchAll(/-c "(.*?)"/g)) await query(statement as string)
+    await s.finds([])
+
+    await standby.stop('in order')
+    const waiting = only(await s.finds(['store_down']))
+    assert.match(waiting.sentence, /Each commit waits until a standby .*'ANY 1 \(\*\)'.* no such standby follows/)
+    await query('alter system reset synchronous_standby_names')
+    await query('select pg_reload_conf()')
+    const { sentence } = only(await s.finds(['postgres_standby']))
+    assert.match(sentence, /^The store names 2 Postgres servers, and no standby follows/)
   })
 
   test('finds that connections run out', async (t) => {

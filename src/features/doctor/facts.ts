@@ -216,10 +216,22 @@ export interface PostgresCondition {
   readonly autovacuum: boolean
   /** The limit of connections that is nearest: of the server, of the database or of the role. */
   readonly connections: { readonly of: 'server' | 'database' | 'role'; readonly used: number; readonly limit: number }
+  readonly replication: ReplicationFacts
   /** The oldest transaction of a session of this database; null without one. */
   readonly oldestTransaction: OpenTransaction | null
   /** The table with the most dead rows. */
   readonly deadRows: { readonly table: string; readonly dead: number; readonly live: number } | null
+}
+
+export interface ReplicationFacts {
+  /** Servers that the store names. */
+  readonly named: number
+  /** Standbys that follow the server now. */
+  readonly following: number
+  /** Those of which one commit or another waits; null where the role of Sluice may not see it. */
+  readonly synchronous: number | null
+  /** `synchronous_standby_names`: the standbys that each commit waits for; empty when it waits for none. */
+  readonly awaited: string
 }
 
 export interface OpenTransaction {

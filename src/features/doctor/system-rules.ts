@@ -94,6 +94,30 @@ export const systemRules: readonly Rule[] = [
     },
   },
   {
+    code: 'postgres_standby',
+    meaning:
+      'The store names several servers, or standbys follow the Postgres server, but no commit waits for one: a failover loses the messages that were accepted last.',
+    remedy:
+      'Set `synchronous_standby_names`. With a single standby, publishes then wait while it is away; with two and `ANY 1`, they do not.',
+    find: ({ store: { server } }) => {
+      if (server === null || server.replication.awaited !== '') return undefined
+      const { named, following } = server.replication
+      if (following === 0 && named < 2) return undefined
+      const standbys =
+        following === 0
+          ? `The store names ${named} Postgres servers, and no standby follows the primary`
+          : `${count(following, 'standby follows', 'standbys follow')} the Postgres server, and no commit waits for one`
+      return {
+        sentence: `${standbys}: a failover loses the messages that were accepted last.`,
+        evidence: { named, following, synchronous: 0 },
+        command:
+          following === 0
+            ? psql('select * from pg_stat_replication')
+            : `${psql("alter system set synchronous_standby_names = 'ANY 1 (*)'")} && ${psql('select pg_reload_conf()')}`,
+      }
+    },
+  },
+  {
     code: 'postgres_connections',
     criticalWhen: 'every connection is in use',
     meaning: 'Nine of ten connections that the server, the database or the role may have are in use.',

@@ -3,6 +3,7 @@ import { KeyMaker, nodes } from '../../domain/ids.ts'
 import type { StoreContext } from '../store.ts'
 import type { LaneWakes } from './lane-wakes.ts'
 import type { Presence } from './presence.ts'
+import type { Servers } from './servers.ts'
 import { postgresStatement, type Run, type Sessions } from './sessions.ts'
 import type { Signals } from './signals.ts'
 import { violatedKey } from './trouble.ts'
@@ -47,6 +48,7 @@ export class ServerTime {
 /** The parts that every method of the store works with. */
 export interface Database {
   readonly context: StoreContext
+  readonly servers: Servers
   /** For changes that callers rely on: a commit waits for the disk. */
   readonly durable: Sessions
   /** For work that can be repeated: a commit does not wait, and a crash of the server may undo the last moments. */

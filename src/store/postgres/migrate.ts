@@ -12,6 +12,7 @@ import {
 } from '../migrations.ts'
 import { locks } from '../sql/dialect.ts'
 import type { Servers } from './servers.ts'
+import { standingOf } from './succession.ts'
 import { explain } from './trouble.ts'
 
 const createMigrationTable = `
@@ -39,6 +40,7 @@ export async function migrate(
   migrations: readonly Migration[] = knownMigrations('postgres'),
 ): Promise<string | undefined> {
   return withClient(servers, async (client) => {
+    servers.admit(client, await standingOf(client))
     await assertNoneBreaks(client, migrations)
     for (;;) {
       // Read again after each: a newer program may have migrated beyond what this one survives meanwhile.

@@ -1,6 +1,6 @@
 import type { SteadyMs } from '../../domain/clock.ts'
 import type { Identity } from '../../domain/ids.ts'
-import type { OpenTransaction, PostgresCondition, StoreCondition } from '../../features/doctor/facts.ts'
+import type { OpenTransaction, PostgresCondition, ReplicationFacts, StoreCondition } from '../../features/doctor/facts.ts'
 import { type Administration, administration } from '../../features/rows.ts'
 import type { PublishAlong } from '../../features/schedules/rows.ts'
 import { finishLater, waitFor } from '../sql/port.ts'
@@ -22,7 +22,8 @@ import { historyRemover } from './retention.ts'
 import { Servers } from './servers.ts'
 import { openSessions, postgresStatement, type Sessions, writeNothing } from './sessions.ts'
 import { Listener, Signals } from './signals.ts'
-import { explain, UnfitServerError } from './trouble.ts'
+import { Succession } from './succession.ts'
+import { explain, NoStandbyError, UnfitServerError } from './trouble.ts'
 
 export interface PostgresOptions {
   /** One server or several, as `readPostgresUrl` has it. */
@@ -43,7 +44,8 @@ const verdictMs = 1000
 /** Opens the database, makes sure that a commit survives power loss, and brings the tables up to date. */
 export async function openPostgresStore(context: StoreContext, options: PostgresOptions): Promise<Store> {
   const { url, directUrl, readPassword } = options
-  const serversAt = (at: string) => new Servers({ url: at, clock: context.clock, readPassword })
+  const succession = new Succession()
+  const serversAt = (at: string) => new Servers({ url: at, clock: context.clock, succession, readPassword })
   const servers = serversAt(url)
   const direct = directUrl == null ? servers : serversAt(directUrl)
   const onTrouble = (sentence: string) => context.onTrouble?.(sentence)
@@ -68,7 +70,17 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     const signals = new Signals(context.randomText(8), context.clock)
     const wakes = new LaneWakes(relaxed, context, signals)
     const presence = new Presence(context, signals)
-    const database = { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes, presence }
+    const database = {
+      context,
+      servers,
+      durable,
+      relaxed,
+      time,
+      keys: new Keys(durable, time),
+      signals,
+      wakes,
+      presence,
+    }
     const port = postgresPort(database)
     if (!(await finishLater(areSealed(port)))) await finishLater(sealAll(port))
     const hearing =
@@ -212,8 +224,31 @@ const selectDeadRows = postgresStatement('condition-dead-rows')`
   select relname::text as table, n_dead_tup as dead, n_live_tup as live from pg_stat_user_tables
    where schemaname = current_schema() order by n_dead_tup desc limit 1`
 
+// Others than standbys are fed, too: backups, and subscribers of a publication.
+const selectReplication = postgresStatement('condition-replication')`
+  select current_setting('synchronous_standby_names') as awaited, count(pid) as following,
+         count(*) filter (where sync_state in ('sync', 'quorum')) as "inStep", count(sync_state) as visible
+    from pg_stat_replication
+   where coalesce(state, '') <> 'backup'
+     and pid not in (select active_pid from pg_replication_slots where slot_type = 'logical' and active_pid is not null)`
+
+interface Replication {
+  readonly awaited: string
+  readonly following: number
+  readonly inStep: number
+  readonly visible: number
+}
+
+async function replicationOf(relaxed: Sessions, named: number): Promise<ReplicationFacts> {
+  const [row] = await relaxed.run<Replication>(selectReplication)
+  const { awaited, following, inStep, visible } = row as Replication
+  return { named, awaited, following, synchronous: visible < following ? null : inStep }
+}
+
 /** Makes one durable write that changes no table, and reads the server's settings and sessions. */
-async function condition({ context, durable, relaxed }: Database): Promise<StoreCondition> {
+async function condition({ context, durable, relaxed, servers }: Database): Promise<StoreCondition> {
+  const replication = await replicationOf(relaxed, servers.count)
+  if (replication.awaited !== '' && replication.synchronous === 0) throw new NoStandbyError(replication.awaited)
   const begunAt = context.clock.steady()
   await durable.run(writeNothing)
   const commitMs = context.clock.steady() - begunAt
@@ -227,6 +262,7 @@ async function condition({ context, durable, relaxed }: Database): Promise<Store
     ...own,
     unsafe: unsafe.map(([name, value]) => `${name} = ${value}`),
     connections: nearestLimit(connections as Connections),
+    replication,
     oldestTransaction: transaction ?? null,
     deadRows: deadRows ?? null,
   }

@@ -2,12 +2,22 @@ import pg from 'pg'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type PostgresAddress, type PostgresHost, readPostgresUrl } from '../../wire/postgres-address.ts'
 import { clientConfig } from './client.ts'
-import { StandbyError, spoilsConnection, stateOf, UnfitServerError } from './trouble.ts'
+import { cut, type Standing, Succession, standingOf } from './succession.ts'
+import {
+  ElsewhereError,
+  NoPrimaryError,
+  PasswordError,
+  spoilsConnection,
+  stateOf,
+  UnfitServerError,
+} from './trouble.ts'
 
 export interface ServersOptions {
   /** One server or several, as `readPostgresUrl` has it. */
   readonly url: string
   readonly clock: Clock
+  /** The primaries that the process has used, where other URLs of it lead to the same ones. */
+  readonly succession?: Succession
   /** Reads the password, in place of that of the URL. It is read again when a server refuses it. */
   readonly readPassword?: (() => Promise<string>) | undefined
 }
@@ -32,11 +42,14 @@ type Primary = Look & { readonly standing: Standing }
 const lookMs = 1000
 /** Callers that come sooner after a look that found no server get its answer. */
 const lookAgainMs = 100
+/** A wrong password is not read more often: it may be the output of a command. */
+const passwordAgainMs = 1000
 
 /** The servers of one store, of which one takes writes: the primary. Every client is made here, and leads to it. */
 export class Servers {
   readonly #address: PostgresAddress
   readonly #clock: Clock
+  readonly #succession: Succession
   readonly #readPassword: ServersOptions['readPassword']
   readonly #servers: readonly Server[]
   /** The clients that are open, each with its server. */
@@ -44,21 +57,26 @@ export class Servers {
   #primary: Server | undefined
   /** The primary, or the one that it was before. */
   #latest: Server
-  /** Of the primary. */
-  #timeline = ''
   #looking: Promise<Primary> | undefined
   #vain: { readonly at: SteadyMs; readonly error: unknown } | undefined
   #password: string | undefined
+  #readingPassword: Promise<string> | undefined
+  #passwordReadAt: SteadyMs = Number.NEGATIVE_INFINITY
 
-  constructor({ url, clock, readPassword }: ServersOptions) {
+  constructor({ url, clock, succession = new Succession(), readPassword }: ServersOptions) {
     this.#address = readPostgresUrl(url)
     this.#clock = clock
+    this.#succession = succession
     this.#readPassword = readPassword
     const { hosts, sslMode } = this.#address
     const isEncrypted = sslMode === undefined ? undefined : sslMode !== 'disable' && sslMode !== 'allow'
     this.#servers = hosts.map((host) => ({ host, name: nameOf(host), isEncrypted }))
     this.#latest = this.#servers[0] as Server
     if (!this.areSeveral) this.#primary = this.#latest
+  }
+
+  get count(): number {
+    return this.#servers.length
   }
 
   get areSeveral(): boolean {
@@ -83,10 +101,11 @@ export class Servers {
     for (;;) {
       await this.#find()
       const server = this.#latest
+      const password = this.#password
       try {
         return await attempt()
       } catch (error) {
-        const remedy = await this.#remedyOf(error, server)
+        const remedy = await this.#remedyOf(error, server, password)
         if (remedy === undefined || tried.has(remedy)) throw error
         tried.add(remedy)
       }
@@ -98,13 +117,18 @@ export class Servers {
     if (this.areSeveral) this.#primary = undefined
   }
 
+  /** Takes a new connection in. Throws unless it leads to the primary. */
+  admit(client: pg.ClientBase, standing: Standing): void {
+    this.#succession.admit(client, standing)
+  }
+
   /**
-   * Asks the other servers whether one of them has become the primary, while the one in use does not answer. If one has, the
-   * connections to all others are cut.
+   * Asks the other servers whether one of them has become the primary. If one has, the connections to all others are cut. The
+   * one in use may still take writes while others no longer follow it: then only a later primary takes its place.
    */
-  async lookElsewhere(): Promise<void> {
-    const found = primaryOf(await this.#lookAtAll())
-    if (found !== undefined) this.#moveTo(found)
+  async lookElsewhere(answers: boolean): Promise<void> {
+    const found = this.#primaryOf(await this.#lookAt(this.#servers.filter((server) => server !== this.#primary)))
+    if (found !== undefined && (!answers || this.#succession.isLater(found.standing))) this.#moveTo(found)
   }
 
   async #find(): Promise<void> {
@@ -123,47 +147,58 @@ export class Servers {
   #moveTo({ server, standing }: Primary): void {
     this.#primary = server
     this.#latest = server
-    this.#timeline = standing.timeline ?? ''
-    for (const [client, at] of this.#open) if (at !== server) client.connection.stream.destroy()
+    this.#succession.follow(standing)
+    for (const [client, at] of this.#open) if (at !== server) cut(client)
   }
 
   async #lookAround(): Promise<Primary> {
     await this.#ensurePassword()
-    const looks = await this.#lookAtAll()
-    const found = primaryOf(looks)
+    const looks = await this.#lookAt(this.#servers)
+    const found = this.#primaryOf(looks)
     if (found === undefined) {
-      const error = new StandbyError(`None of the Postgres servers takes writes: ${looks.map(describe).join('; ')}`)
+      const error = new NoPrimaryError(looks.map(describe).join('; '))
       this.#vain = { at: this.#clock.steady(), error }
       throw error
     }
     return found
   }
 
-  /** The answers of all servers; only of some, if one was promoted since the last look that found the primary. */
-  #lookAtAll(): Promise<readonly Look[]> {
+  /** The answers of these servers; only of some, if one was promoted after the primary that was used last. */
+  #lookAt(servers: readonly Server[]): Promise<readonly Look[]> {
     const { promise, resolve } = Promise.withResolvers<readonly Look[]>()
     const looks: Look[] = []
-    const isNew = (look: Look) => this.#timeline !== '' && (look.standing?.timeline ?? '') > this.#timeline
-    for (const server of this.#servers) {
-      void this.#lookAt(server).then((look) => {
+    for (const server of servers) {
+      void this.#lookAtOne(server).then((look) => {
         looks.push(look)
-        if (looks.length === this.#servers.length || isNew(look)) resolve(looks)
+        const isLater = look.standing !== undefined && this.#succession.isLater(look.standing)
+        if (looks.length === servers.length || isLater) resolve(looks)
       })
     }
     return promise
   }
 
+  /** The server that takes writes; of two, the one that was promoted last, or the one in use. Never a former primary. */
+  #primaryOf(looks: readonly Look[]): Primary | undefined {
+    const rank = ({ server, standing }: Primary) =>
+      `${standing.isReadOnly ? 0 : 1}${standing.timeline}${server === this.#latest ? 1 : 0}`
+    const primaries = looks.filter(
+      (look): look is Primary => look.standing?.isStandby === false && !this.#succession.isFormer(look.standing),
+    )
+    return primaries.toSorted((a, b) => (rank(a) < rank(b) ? 1 : -1))[0]
+  }
+
   /** Never rejects. */
-  async #lookAt(server: Server): Promise<Look> {
+  async #lookAtOne(server: Server): Promise<Look> {
     const tried = new Set<string>()
     for (;;) {
+      const password = this.#password
       const client = this.#clientOf(server, { connectionTimeoutMillis: lookMs, query_timeout: lookMs })
       client.on('error', () => {})
       try {
         await client.connect()
         return { server, standing: await standingOf(client) }
       } catch (error) {
-        const remedy = await this.#remedyOfLogin(error, server).catch(() => undefined)
+        const remedy = await this.#remedyOfLogin(error, server, password).catch(() => undefined)
         if (remedy === undefined || tried.has(remedy)) return { server, error }
         tried.add(remedy)
       } finally {
@@ -177,15 +212,15 @@ export class Servers {
     return new pg.Client({ ...clientConfig({ address: this.#address, host, isEncrypted, password }), ...settings })
   }
 
-  async #remedyOf(error: unknown, server: Server): Promise<string | undefined> {
-    const remedy = await this.#remedyOfLogin(error, server)
+  async #remedyOf(error: unknown, server: Server, password: string | undefined): Promise<string | undefined> {
+    const remedy = await this.#remedyOfLogin(error, server, password)
     if (remedy !== undefined || !this.areSeveral || !isAnswerOfAnother(error)) return remedy
     if (this.#primary === server) this.#primary = undefined
     return 'server'
   }
 
   /** The change that makes the next try to log in another one, if there is any. */
-  async #remedyOfLogin(error: unknown, server: Server): Promise<string | undefined> {
+  async #remedyOfLogin(error: unknown, server: Server, password: string | undefined): Promise<string | undefined> {
     const { sslMode } = this.#address
     const isRefused = stateOf(error)?.startsWith('28') ?? false
     if (sslMode === 'allow' && isRefused && !server.isEncrypted) {
@@ -196,50 +231,33 @@ export class Servers {
       server.isEncrypted = false
       return 'encryption'
     }
-    return isRefused && (await this.#renewPassword()) ? 'password' : undefined
+    if (isRefused && this.#password === password) await this.#renewPassword()
+    return isRefused && this.#password !== password ? 'password' : undefined
   }
 
   async #ensurePassword(): Promise<void> {
     if (this.#readPassword !== undefined && this.#password === undefined) await this.#renewPassword()
   }
 
-  /** Whether the password is another one than before. */
-  async #renewPassword(): Promise<boolean> {
-    if (this.#readPassword === undefined) return false
-    const before = this.#password
-    this.#password = await this.#readPassword()
-    return this.#password !== before
+  /** Reads the password again. Many logins that are refused together are one reason to do so. */
+  async #renewPassword(): Promise<void> {
+    const read = this.#readPassword
+    if (read === undefined || this.#clock.steady() - this.#passwordReadAt < passwordAgainMs) return
+    this.#readingPassword ??= read().finally(() => {
+      this.#readingPassword = undefined
+      this.#passwordReadAt = this.#clock.steady()
+    })
+    try {
+      this.#password = await this.#readingPassword
+    } catch (error) {
+      throw new PasswordError(error)
+    }
   }
 }
 
-/** The part that a server plays. */
-export interface Standing {
-  /** Whether it follows another server, and takes no writes. */
-  readonly isStandby: boolean
-  /** Whether its transactions are read-only unless they ask otherwise. */
-  readonly isReadOnly: boolean
-  /** It grows with each promotion; null on a standby. */
-  readonly timeline: string | null
-}
-
-export const standingColumns = `
-  pg_is_in_recovery() as "isStandby", current_setting('transaction_read_only') = 'on' as "isReadOnly",
-  case when not pg_is_in_recovery() then substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) end as timeline`
-
-async function standingOf(client: pg.Client): Promise<Standing> {
-  const { rows } = await client.query<Standing>(`select ${standingColumns}`)
-  return rows[0] as Standing
-}
-
-/** The server that takes writes; of two, the one that was promoted last. */
-function primaryOf(looks: readonly Look[]): Primary | undefined {
-  const rank = ({ standing }: Primary) => `${standing.isReadOnly ? 0 : 1}${standing.timeline}`
-  const primaries = looks.filter((look): look is Primary => look.standing?.isStandby === false)
-  return primaries.toSorted((a, b) => (rank(a) < rank(b) ? 1 : -1))[0]
-}
-
 function describe({ server: { name }, standing, error }: Look): string {
-  return `${name} ${standing === undefined ? `does not answer (${(error as Error).message})` : 'is a standby'}`
+  if (standing === undefined) return `${name} does not answer (${(error as Error).message})`
+  return `${name} ${standing.isStandby ? 'is a standby' : 'is a former primary'}`
 }
 
 function nameOf({ host, port }: PostgresHost): string {
@@ -247,9 +265,9 @@ function nameOf({ host, port }: PostgresHost): string {
   return port === undefined ? name : name.includes(':') ? `[${name}]:${port}` : `${name}:${port}`
 }
 
-/** Whether a connection failed such that another server may take writes: it was lost or refused, or leads to a standby. */
+/** Whether a connection failed such that another server may take writes: it was lost or refused, or leads to no primary. */
 function isAnswerOfAnother(error: unknown): boolean {
-  if (error instanceof UnfitServerError) return error instanceof StandbyError
+  if (error instanceof UnfitServerError) return error instanceof ElsewhereError
   // All connections of the process are in use.
   return spoilsConnection(error) && !/timeout exceeded when trying/.test((error as Error).message)
 }

@@ -2,8 +2,9 @@ import pg from 'pg'
 import { register } from '../sql/statement.ts'
 import { connectionTimeoutMillis, statementTimeoutMs } from './client.ts'
 import { type Naming, namingOf, runWith, settingLocally } from './pooled.ts'
-import { type Servers, type Standing, standingColumns } from './servers.ts'
-import { durabilityProof, explain, IsolationError, NotDurableError, StandbyError, spoilsConnection } from './trouble.ts'
+import type { Servers } from './servers.ts'
+import { type Standing, standingColumns } from './succession.ts'
+import { durabilityProof, explain, IsolationError, NotDurableError, spoilsConnection } from './trouble.ts'
 
 /** A statement the server prepares once per connection, under its name. */
 export interface PostgresStatement {
@@ -136,7 +137,7 @@ export function openSessions(options: SessionOptions): Sessions {
     max: options.connections ?? directConnections,
     idleTimeoutMillis: 60_000,
     onConnect: async (client: pg.ClientBase) => {
-      const naming = await prepare(client, options.durable)
+      const naming = await prepare(client, options)
       if (naming === undefined) return
       poolers.set(client, naming)
       pool.options.max = options.connections ?? pooledConnections
@@ -227,10 +228,6 @@ async function rolledBack(client: pg.PoolClient): Promise<boolean> {
   }
 }
 
-const standbyAlone =
-  'The Postgres server is a standby, which takes no writes: name the primary, or all of them as ' +
-  'postgres://HOST1,HOST2/DATABASE?target_session_attrs=read-write, and Sluice finds the one that is the primary'
-
 interface Inspected extends Standing {
   readonly pid: number
   readonly fsync: string
@@ -242,10 +239,10 @@ interface Inspected extends Standing {
  * Sets a new connection up, and refuses it when its commits would not survive a power cut. Nothing is set before a pooler is
  * ruled out: behind one, the settings would be those of other programs. Answers how a pooler treats prepared statements.
  */
-async function prepare(client: pg.ClientBase, durable: boolean): Promise<Naming | undefined> {
+async function prepare(client: pg.ClientBase, { durable, servers }: SessionOptions): Promise<Naming | undefined> {
   const { rows } = await client.query<Inspected>(inspect)
-  const { pid, isolation, fsync, full_page_writes, isStandby } = rows[0] as Inspected
-  if (isStandby) throw new StandbyError(standbyAlone)
+  const { pid, isolation, fsync, full_page_writes, ...standing } = rows[0] as Inspected
+  servers.admit(client, standing)
   const weak = Object.entries({ fsync, full_page_writes }).filter(([, value]) => value !== 'on')
   if (weak.length > 0) {
     const list = weak.map(([name, value]) => `${name} = ${value}`).join(', ')

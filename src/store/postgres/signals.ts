@@ -7,6 +7,7 @@ import type { Presence } from './presence.ts'
 import { readNames, writeNames } from './row-names.ts'
 import type { Servers } from './servers.ts'
 import { isDirect, postgresStatement, type Run } from './sessions.ts'
+import { standingOf } from './succession.ts'
 import { OtherServerError } from './trouble.ts'
 
 /** The channel all processes on one database share. */
@@ -188,6 +189,8 @@ const promotable = { longestMs: 500, askEveryMs: 1_000 }
 const answerWithinMs = 5_000
 /** While an answer is late, the other servers are asked this often whether one of them was promoted. */
 const lookEveryMs = 500
+/** The same while the server in use answers: it may be a primary that no standby follows any more. */
+const questionsPerLook = 5
 
 /**
  * Keeps one connection listening for as long as it is open, and connects again whenever it is lost. It then signals
@@ -201,6 +204,7 @@ export class Listener {
   #client: pg.Client | undefined
   #cancelTimer: (() => void) | undefined
   #retryMs = firstRetryMs
+  #questions = 0
   #closed = false
 
   constructor(servers: Servers, context: StoreContext, signals: Signals, presence: Presence) {
@@ -249,6 +253,7 @@ export class Listener {
       const client = this.#newClient()
       try {
         await connect(client)
+        this.#servers.admit(client, await standingOf(client))
         await check(client)
         await client.query(startListening)
         return client
@@ -297,12 +302,14 @@ export class Listener {
       const cancel = this.#servers.areSeveral ? this.#lookMeanwhile() : () => {}
       try {
         await client.query('select 1')
-        if (this.#client === client) this.#askLater(client)
       } catch (error) {
-        this.#lost(client, error as Error)
+        return this.#lost(client, error as Error)
       } finally {
         cancel()
       }
+      if (this.#servers.areSeveral && ++this.#questions % questionsPerLook === 0)
+        await this.#servers.lookElsewhere(true)
+      if (this.#client === client) this.#askLater(client)
     })
   }
 
@@ -312,7 +319,7 @@ export class Listener {
     let cancel = () => {}
     const lookLater = () => {
       if (isOver) return
-      cancel = this.#context.clock.after(lookEveryMs, () => void this.#servers.lookElsewhere().then(lookLater))
+      cancel = this.#context.clock.after(lookEveryMs, () => void this.#servers.lookElsewhere(false).then(lookLater))
     }
     lookLater()
     return () => {

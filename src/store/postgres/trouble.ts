@@ -31,9 +31,59 @@ const driverTrouble =
 /** A server on which Sluice does not run. A store that is open meets one when the address leads elsewhere: that may pass. */
 export class UnfitServerError extends StoreTrouble {}
 
+/** The primary, which takes writes, is elsewhere. */
+export class ElsewhereError extends UnfitServerError {}
+
 /** A server that follows another one takes no writes. */
-export class StandbyError extends UnfitServerError {
+export class StandbyError extends ElsewhereError {
   override readonly name = 'StandbyError'
+
+  constructor() {
+    super(
+      'The Postgres server is a standby, which takes no writes: name the primary, or all of them as ' +
+        'postgres://HOST1,HOST2/DATABASE?target_session_attrs=read-write, and Sluice finds the one that is the primary',
+    )
+  }
+}
+
+/** A server that was the primary before the one that this process has used since. */
+export class FormerPrimaryError extends ElsewhereError {
+  override readonly name = 'FormerPrimaryError'
+
+  constructor() {
+    super(
+      'The Postgres server is a former primary: another one was promoted in its place, and what is written here would be lost. ' +
+        'Make it a standby of its successor, or start Sluice again if this server is to be used on purpose',
+    )
+  }
+}
+
+/** None of several servers takes writes. */
+export class NoPrimaryError extends ElsewhereError {
+  override readonly name = 'NoPrimaryError'
+
+  constructor(servers: string) {
+    super(`None of the Postgres servers takes writes: ${servers}`)
+  }
+}
+
+/** Each commit waits for a standby, and none follows the server. */
+export class NoStandbyError extends StoreTrouble {
+  constructor(awaited: string) {
+    const names = `synchronous_standby_names = '${awaited}'`
+    super(`postgres: no standby confirms commits (${names})`, {
+      detail: `Each commit waits until a standby of the Postgres server has it (${names}), and no such standby follows the server.`,
+    })
+  }
+}
+
+/** The place of the password cannot be read now. */
+export class PasswordError extends StoreTrouble {
+  override readonly name = 'PasswordError'
+
+  constructor(cause: unknown) {
+    super(`postgres: the password cannot be read: ${(cause as Error).message}`, { cause })
+  }
 }
 
 /** A pooler in front of the server has no transactions of several statements. */

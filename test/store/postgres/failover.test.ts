@@ -5,6 +5,7 @@ import type { Store } from '../../../src/store/store.ts'
 import { atEnd } from '../../e2e/at-end.ts'
 import { eventually } from '../../e2e/eventually.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
+import { Door } from '../door.ts'
 import { context } from '../postgres-harness.ts'
 import { Replication } from '../replication.ts'
 
@@ -90,4 +91,64 @@ test('a primary that falls silent is left as soon as another one was promoted', 
   const ms = await takesWrites(store, 'afterwards')
   t.diagnostic(`${ms} ms after the promotion the store took a write`)
   assert.equal(await stuck, 'StoreTrouble', 'what waited for the silent one is told')
+})
+
+test('a former primary that comes back is not written to, at whatever address it answers', async (t) => {
+  const replication = await startReplication()
+  const { primary: former } = replication
+  // One address that leads to one server and then to another, such as a name or a proxy.
+  const door = await Door.open(t, former.url)
+  const behind = await openPostgresStore(context, { url: door.url })
+  const named = await openPostgresStore(context, { url: replication.url })
+  atEnd(t, () => Promise.all([behind.close(), named.close()]))
+  await behind.createApplication(applicationNamed('before'))
+
+  await replication.failOver()
+  await former.start()
+  door.leadsTo(replication.primary.url)
+  await takesWrites(behind, 'behind')
+  await takesWrites(named, 'named')
+  const next = replication.primary
+  await next.kill()
+  door.leadsTo(former.url)
+  const refusal = { name: 'StoreTrouble', message: /former primary/ }
+  await eventually('the one behind a door is refused', async () => {
+    await assert.rejects(behind.createApplication(applicationNamed('lost')), { name: 'StoreTrouble' })
+    return behind.ping().then(
+      () => assert.fail('a former primary was written to'),
+      ({ message }: Error) => refusal.message.test(message),
+    )
+  })
+  await assert.rejects(named.createApplication(applicationNamed('lost')), refusal)
+  const [row] = await replication.query(former, "select count(*)::int as n from application where uid = 'lost'")
+  assert.equal(row?.n, 0)
+
+  await next.start()
+  door.leadsTo(next.url)
+  await takesWrites(behind, 'behind again')
+  await takesWrites(named, 'named again')
+})
+
+test('a primary that still answers is left once a standby of it was promoted', async (t) => {
+  const replication = await startReplication()
+  const { primary: former } = replication
+  await replication.query(former, "alter system set synchronous_standby_names = ''")
+  await replication.query(former, 'select pg_reload_conf()')
+  const store = await openPostgresStore(context, { url: replication.url })
+  atEnd(t, () => store.close())
+  await replication.promote()
+  const begunAt = performance.now()
+  const isThere = async () => {
+    await store.ping().catch(() => {})
+    const rows = await replication.query(
+      replication.primary,
+      "select 1 from pg_stat_activity where application_name = 'sluice' and query = 'listen sluice'",
+    )
+    return rows.length > 0
+  }
+  await eventually('the store uses the promoted one', isThere)
+  t.diagnostic(`${Math.round(performance.now() - begunAt)} ms after the promotion`)
+  await takesWrites(store, 'afterwards')
+  const [row] = await replication.query(former, "select count(*)::int as n from application where uid = 'afterwards'")
+  assert.equal(row?.n, 0)
 })
