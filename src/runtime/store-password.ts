@@ -8,8 +8,8 @@ const commandMs = 10_000
 const mostBytes = 64 * 1024
 
 /**
- * Reads the password of the store from where the settings say; undefined when they name no such place. It is read anew each
- * time, because files are replaced and tokens expire.
+ * Reads the password of the store from where the settings say; undefined when they name no such place. Each call
+ * reads again, because files are replaced and tokens expire.
  */
 export function storePassword({
   storePasswordFile: file,
@@ -28,7 +28,7 @@ function firstLine(text: string, place: string): string {
   return line
 }
 
-/** What a command line prints. Only its exit and its complaint are told, never what it printed. */
+/** The output of a command line. An error has its exit code and its complaint, never its output. */
 function outputOf(command: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   exec(command, { timeout: commandMs, maxBuffer: mostBytes, encoding: 'utf8' }, (error, output, complaint) => {

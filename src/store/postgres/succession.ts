@@ -46,8 +46,8 @@ export class Succession {
   }
 
   /**
-   * Takes a new connection in. Throws for one that leads to a standby or to a former primary. One that leads to a successor cuts all
-   * that were taken in before.
+   * Takes a new connection in. Throws when it leads to a standby or to a former primary. When it leads to a successor, all
+   * earlier connections are cut.
    */
   admit(client: pg.ClientBase, standing: Standing): void {
     if (standing.isStandby) throw new StandbyError()
