@@ -1,6 +1,11 @@
 import type { SteadyMs } from '../../domain/clock.ts'
 import type { Identity } from '../../domain/ids.ts'
-import type { OpenTransaction, PostgresCondition, ReplicationFacts, StoreCondition } from '../../features/doctor/facts.ts'
+import type {
+  OpenTransaction,
+  PostgresCondition,
+  ReplicationFacts,
+  StoreCondition,
+} from '../../features/doctor/facts.ts'
 import { type Administration, administration } from '../../features/rows.ts'
 import type { PublishAlong } from '../../features/schedules/rows.ts'
 import { finishLater, waitFor } from '../sql/port.ts'
