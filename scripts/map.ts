@@ -12,6 +12,7 @@ import { importProblems, layerOf } from './layers.ts'
  *     npm run map -- --files                 every file
  *     npm run map -- --noun schedule         the hand-made files of one noun, and those that only name it
  *     npm run map -- --field missedLimit     the places that name a field
+ *     npm run map -- --walk publish          the files that run for one event
  */
 const longestLines = 400
 const mostFiles = 8
@@ -31,10 +32,11 @@ interface SourceFile {
 }
 
 const asked = new Map(process.argv.slice(2).map((flag, i, flags) => [flag, flags[i + 1] ?? '']))
-const [noun, field] = [asked.get('--noun'), asked.get('--field')]
+const [noun, field, walk] = [asked.get('--noun'), asked.get('--field'), asked.get('--walk')]
 if (noun !== undefined) showNoun(noun)
 if (field !== undefined) showField(field)
-if (noun !== undefined || field !== undefined) process.exit()
+if (walk !== undefined) await (await import('./walk.ts')).showWalk(walk)
+if (noun !== undefined || field !== undefined || walk !== undefined) process.exit()
 
 const files = globSync('**/*.{ts,sql}', { cwd: source })
   .filter((path) => !path.includes('migrations/'))
