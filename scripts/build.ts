@@ -26,7 +26,7 @@ removeUnreachedDeclarations(join(dist, 'index.d.ts'))
 cpSync(join(root, 'src'), dist, {
   recursive: true,
   // schema.sql shows the migrations' result to contributors; no program reads it.
-  filter: (path) => statSync(path).isDirectory() || !/\.[tj]s$|schema\.sql$/.test(path),
+  filter: (path) => statSync(path).isDirectory() || !/\.[tj]s$|\/schema\.sql$/.test(path),
 })
 
 await buildUi()

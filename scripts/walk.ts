@@ -80,7 +80,7 @@ async function prepare(sluice: Sluice, port: number): Promise<Call> {
   return async (path, body = {}) => {
     const text = JSON.stringify(body)
     const signature = createHmac('sha256', adminKey).update(text).digest('hex')
-    const answer = await fetch(path === '/in' ? url : `${sluice.url}/api/v1${path}`, {
+    const answer = await fetch(path === '/in' ? (url as string) : `${sluice.url}/api/v1${path}`, {
       method: 'POST',
       headers:
         path === '/in'

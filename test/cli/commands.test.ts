@@ -60,6 +60,8 @@ describe('help', () => {
       '--config',
       '--store',
       '--store-direct',
+      '--store-password-file',
+      '--store-password-command',
       '--encryption-key',
       '--log-level',
       '--log-format',

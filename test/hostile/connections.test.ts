@@ -80,7 +80,9 @@ for (const [how, hangUp] of [
     assert.equal(receiver.connections, 2)
     const [, first, second] = receiver.requests
     assert.deepEqual([first?.nth, second?.nth], [2, 1])
-    assert.equal(first?.head, second?.head)
+    // Each request is signed at its own second.
+    const unsigned = (head = '') => head.replace(/webhook-(timestamp|signature): .*\r\n/g, '')
+    assert.equal(unsigned(first?.head), unsigned(second?.head))
   })
 }
 

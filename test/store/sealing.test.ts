@@ -4,7 +4,6 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, type TestContext, test } from 'node:test'
 import { isSigned } from '../../src/features/audit/store.ts'
 import type { Endpoint } from '../../src/features/endpoints/rules.ts'
-import type { Schedule } from '../../src/features/schedules/rules.ts'
 import { envelopeOf } from '../../src/intake/publisher.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomBytes } from '../../src/runtime/random.ts'
@@ -140,33 +139,6 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       const found = await again.findEndpoint(app.key, endpoint.id)
       assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, { a: 'canary-header' }])
       assert.doesNotMatch(await place.contents(), /Y2FuYXJ5|canary-header/)
-    })
-
-    test('headers of schedules that an earlier version stored are sealed after the migration', async (t) => {
-      const place = await openPlace(t)
-      const store = await place.open([fresh])
-      const { app } = await addEndpoint(store)
-      const some: Schedule[] = []
-      // More than one transaction seals.
-      for (let i = 0; i < 205; i++) some.push(await store.createSchedule(app.key, secretiveSchedule))
-      const without = await store.createSchedule(app.key, { ...secretiveSchedule, headers: null })
-      await store.close()
-      await place.query(`update schedule set headers = '{"x-key":"canary-header"}' where headers is not null`)
-      const [, insert = ''] = /(insert into sealing_key .*;)/.exec(
-        readFileSync(`src/store/${dialect}/migrations/0020_sealed_schedules.sql`, 'utf8'),
-      ) as string[]
-      await place.query(insert)
-      const again = await place.open([fresh])
-      assert.doesNotMatch(await place.contents(), /canary-header/)
-      for (const { id } of some) {
-        assert.deepEqual((await again.findSchedule(app.key, id))?.headers, { 'x-key': 'canary-header' })
-      }
-      assert.equal((await again.findSchedule(app.key, without.id))?.headers, null)
-      const keys = await place.query('select id from sealing_key')
-      assert.deepEqual(
-        keys.map(({ id }) => id),
-        ['new'],
-      )
     })
 
     test('a schedule whose headers were tampered with publishes nothing until they are replaced', async (t) => {
