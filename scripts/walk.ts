@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { openSluice, type Sluice } from '../src/index.ts'
 
-/** What a walk may take before its files are listed; an attempt is recorded within 15 ms. */
+/** A walk lasts at most so long before its files are listed; an attempt is recorded within 15 ms. */
 const walkMs = 500
 const source = join(import.meta.dirname, '../src')
 const adminKey = 'sk_walk_0123456789abcdef'
