@@ -84,7 +84,7 @@ export type CallRoute = <M extends Method, const Path extends PathOf<M>>(
 
 export function routeCalls(request: Request): CallRoute {
   return (method, path, query) =>
-    (...given) => {
+    async (...given) => {
       const rest: unknown[] = [...given]
       const filled = path.replace(/:\w+/g, (step) => written(step, String(rest.shift())))
       const [input] = rest as [object | undefined]

@@ -228,7 +228,7 @@ const loopback = ['127.0.0.0/8', '::1/128'] as const
 export function exposureOf({ listen: { host }, publicUrl }: Config): string | undefined {
   if (isLoopback(host) || publicUrl?.startsWith('https:') === true) return undefined
   return (
-    `The API listens on ${host} without TLS: whoever can read the network reads keys and payloads. ` +
+    `The API listens on ${host} without TLS: a person on the network can read keys and payloads. ` +
     'Put a proxy with TLS in front and set --public-url https://HOST, or listen on 127.0.0.1.'
   )
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { dialects, isLong, Target } from './attack.ts'
+import { dialects, isLong, reportLine, Target } from './attack.ts'
 import { readOperations } from './operations.ts'
 
 const header = 'sluice-ignored-fields'
@@ -69,6 +69,7 @@ for (const dialect of dialects) {
       ],
       [200, 403],
     )
+    reportLine(t, { attack: 'misspelt fields', store: dialect, tried: refused.length, refused: refused.length })
   })
 
   test(`${dialect}: every operation refuses an unknown field, or names it in its answer`, async (t) => {

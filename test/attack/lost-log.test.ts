@@ -5,7 +5,7 @@ import { atEnd } from '../e2e/at-end.ts'
 import { Client } from '../e2e/client.ts'
 import { sqlitePlace } from '../e2e/place.ts'
 import { Program } from '../e2e/program.ts'
-import { isLong } from './attack.ts'
+import { isLong, reportLine } from './attack.ts'
 
 const rounds = isLong ? 5 : 1
 const messages = isLong ? 200 : 24
@@ -40,5 +40,5 @@ test('a cron job that removes the log of a killed server: the next start says so
   const server = await Program.start(t, 'serve', place.store)
   server.terminate()
   await server.exited
-  t.diagnostic(JSON.stringify({ attack: 'a removed log', store: 'sqlite', rounds, starts: refused, refused }))
+  reportLine(t, { attack: 'a removed log', store: 'sqlite', rounds, starts: refused, refused })
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { apiKey } from '../e2e/program.ts'
-import { dialects, isLong, Target } from './attack.ts'
+import { dialects, isLong, reportLine, Target } from './attack.ts'
 
 /** Names that a client resolves in a URL, and what a client could take for them. */
 const folded = ['.', '..']
@@ -36,6 +36,7 @@ for (const dialect of dialects) {
     const ingest = { name: 'x', type: 'github', config: { secret: 'x' } }
     const made = await target.call('POST', `/app/${app}/endpoint`, { body: { ...endpoint, uid: 'plain' } })
     assert.equal(made.status, 201)
+    let refused = 0
     for (const name of [...folded, ...written]) {
       const bodies: [string, string, object, object?][] = [
         ['POST', '/app', { name: 'x', uid: name }],
@@ -56,6 +57,7 @@ for (const dialect of dialects) {
         const { status, text } = await target.call(method, path, { body, headers: headers as Record<string, string> })
         const changedNothing = path.endsWith('/openapi') && /"modified":\[\]/.test(text)
         assert.ok(status === 422 || changedNothing, `${method} ${path} ${JSON.stringify(body)}: ${status} ${text}`)
+        refused++
       }
       const step = name.replace(/[^\w.%;-]/g, (character) => encodeURIComponent(character))
       const paths: [string, string, object][] = [
@@ -70,8 +72,10 @@ for (const dialect of dialects) {
       for (const [method, path, body] of paths) {
         const status = await sendAsIs(target, method, path.startsWith('/ingest') ? path : `/api/v1${path}`, body)
         assert.ok(status === 404 || status === 422 || status === 400 || status === 405, `${method} ${path}: ${status}`)
+        refused++
       }
     }
+    reportLine(t, { attack: 'names that clients resolve', store: dialect, tried: refused, refused })
     const { text } = await target.call('GET', '/doctor')
     assert.deepEqual(
       JSON.parse(text).findings.filter(({ code }: { code: string }) => code === 'folded_name'),

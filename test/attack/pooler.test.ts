@@ -11,7 +11,7 @@ import { Receiver } from '../e2e/receiver.ts'
 import { pgbouncerVersion, startPgBouncer } from '../store/pgbouncer.ts'
 import { sharedServer, useOwnServer } from '../store/postgres-harness.ts'
 import { TransactionPooler } from '../store/transaction-pooler.ts'
-import { isLong } from './attack.ts'
+import { isLong, reportLine } from './attack.ts'
 
 useOwnServer()
 const notOurs = (process.env.DATABASE_URL ?? '') !== '' && 'the server at DATABASE_URL is not ours to crash'
@@ -60,7 +60,7 @@ for (const { name, skip, start } of poolers) {
     await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
     assert.ok(server.isRunning && worker.isRunning, 'nobody had to be started again')
     const accepted = ledger.count('accepted')
-    t.diagnostic(JSON.stringify({ attack: 'crashes behind a pooler', pooler: name, kills, accepted, lost: 0 }))
+    reportLine(t, { attack: 'crashes behind a pooler', store: 'postgres', pooler: name, kills, accepted, lost: 0 })
     for (const { logged } of [server, worker]) assert.doesNotMatch(logged, /"stack"/)
   })
 }

@@ -293,6 +293,10 @@ describe('the library', () => {
     await assert.rejects(sluice.endpoints.create('acme', { url: 'http://10.0.0.1/' }), isWrong('url'))
     await assert.rejects(sluice.applications.create({ name: 'Acme', uid: 'acme' }), { code: 'conflict' })
     await assert.rejects(sluice.applications.get('../app'), { code: 'not_found' })
+    // It would be the path of the application.
+    for (const name of ['..', '.', ''])
+      await assert.rejects(sluice.endpoints.delete('acme', name), { code: 'invalid_request' })
+    assert.equal((await sluice.applications.get('acme')).uid, 'acme')
     await assert.rejects(sluice.request('GET', '/nothing/here'), { code: 'not_found' })
   })
 
