@@ -1,6 +1,6 @@
 import type { Command as Commander } from 'commander'
 import type { Clock, Random } from '../domain/clock.ts'
-import { count, duration, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { count, duration, formatAddress, type SettingKind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Options, option, type World } from './command.ts'
 import { type Arrived, openReceiver } from './listen.ts'
 import { counted } from './table.ts'
@@ -25,7 +25,7 @@ const usualShares: Shares = { success: 0.6, error: 0.2, limit: 0.08, slow: 0, ha
 const dripMs = 250
 const hour = 3_600_000
 
-const share: Kind<number> = {
+const share: SettingKind<number> = {
   placeholder: 'SHARE',
   parse(raw) {
     const value = Number(raw)

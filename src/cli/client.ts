@@ -6,7 +6,7 @@ import type { ListOut } from '../operations/page.ts'
 import { keyVariable } from '../runtime/config.ts'
 import { CommandError, exitCode, pause } from './terminal.ts'
 
-interface ClientParts {
+interface ClientDeps {
   /** The server's address, such as `http://127.0.0.1:8484`; a path after the host is kept. */
   readonly url: string
   readonly key: string | undefined
@@ -54,16 +54,16 @@ export class ApiProblem extends CommandError {
 export class Client {
   readonly url: string
   /** The parts that the client was made from. */
-  readonly parts: ClientParts
+  readonly deps: ClientDeps
 
-  constructor(parts: ClientParts) {
-    if (!/^https?:\/\//.test(parts.url) || !URL.canParse(parts.url)) {
-      const { option = '--url', url } = parts
+  constructor(deps: ClientDeps) {
+    if (!/^https?:\/\//.test(deps.url) || !URL.canParse(deps.url)) {
+      const { option = '--url', url } = deps
       const expected = `a server's address such as http://127.0.0.1:8484, not ${JSON.stringify(url)}`
       throw new CommandError(`${option} must be ${expected}.`, exitCode.misused)
     }
-    this.parts = parts
-    this.url = parts.url.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
+    this.deps = deps
+    this.url = deps.url.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
   }
 
   get(path: string, query?: Query): Promise<Item> {
@@ -134,7 +134,7 @@ export class Client {
   }
 
   async #send(method: Method, path: string, call: Call): Promise<{ response: Response; stopWaiting: () => void }> {
-    const { key, clock, version } = this.parts
+    const { key, clock, version } = this.deps
     const abort = new AbortController()
     const stopWaiting = clock.after(answerMs, () => abort.abort())
     const headers: Record<string, string> = { accept: 'application/json', 'user-agent': `sluice-cli/${version}` }
@@ -161,7 +161,7 @@ export class Client {
   #unreachable(error: unknown): CommandError {
     const cause = (error as { cause?: NodeJS.ErrnoException }).cause
     const reason = cause?.code === 'ECONNREFUSED' ? 'connection refused' : (cause?.code ?? 'no response')
-    const { option } = this.parts
+    const { option } = this.deps
     const hint =
       option === undefined
         ? 'Is it running (sluice serve), and is --url or SLUICE_URL right?'
@@ -180,7 +180,7 @@ export class Client {
     }
     const { detail, code } = problem
     if (status === 401) {
-      const given = this.parts.key !== undefined
+      const given = this.deps.key !== undefined
       const hint = given ? `Is --key or ${keyVariable} right?` : `Give one with --key or ${keyVariable}.`
       return new ApiProblem(`${detail} ${hint}`, status, code)
     }
@@ -196,7 +196,7 @@ export class Client {
   /** The application that was meant, or how to create it, when the one in the path does not exist. */
   async #suggestion(path: string): Promise<string> {
     const [, ref = ''] = /^\/app\/([^/]+)/.exec(path) ?? []
-    if (ref === '' || this.parts.suggests === false) return ''
+    if (ref === '' || this.deps.suggests === false) return ''
     // The list only feeds the hint, so its errors are ignored: the original error is reported either way.
     const known = await this.list('/app', {}, pageItems.most).catch(() => undefined)
     if (known === undefined) return ''
@@ -223,10 +223,10 @@ export class PatientClient extends Client {
   #nextAt: SteadyMs
 
   /** In a long job, an object that does not exist is nothing special, so it has no suggestions. */
-  constructor(parts: ClientParts, perSecond: number) {
-    super({ ...parts, suggests: false })
+  constructor(deps: ClientDeps, perSecond: number) {
+    super({ ...deps, suggests: false })
     this.#gapMs = 1000 / perSecond
-    this.#nextAt = parts.clock.steady()
+    this.#nextAt = deps.clock.steady()
   }
 
   /** An item, or undefined when there is none. */
@@ -262,13 +262,13 @@ export class PatientClient extends Client {
           throw error
         const askedMs = error instanceof ApiProblem ? (error.retryAfterMs ?? 0) : 0
         const waitMs = Math.min(longestWaitMs, Math.max(askedMs, firstWaitMs * 2 ** (attempt - 1)))
-        await pause(this.parts.clock, waitMs)
+        await pause(this.deps.clock, waitMs)
       }
     }
   }
 
   async #pace(): Promise<void> {
-    const { clock } = this.parts
+    const { clock } = this.deps
     const now = clock.steady()
     const waitMs = this.#nextAt - now
     this.#nextAt = Math.max(now, this.#nextAt) + this.#gapMs

@@ -6,7 +6,7 @@ import { keyVariable, urlVariable } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import type { Processes } from '../runtime/processes.ts'
-import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { count, formatAddress, type SettingKind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Config, settings } from '../runtime/settings.ts'
 import type { SchemaPlan } from '../store/migrations.ts'
 import { Client, type Item, type Query } from './client.ts'
@@ -184,7 +184,7 @@ export async function change({ client, terminal }: Session, path: string, body: 
 }
 
 /** A flag with a typed value, such as a duration. */
-export function option<T>(flags: string, description: string, kind: Kind<T>): Option {
+export function option<T>(flags: string, description: string, kind: SettingKind<T>): Option {
   return new Option(flags, description).argParser((raw) => parse(kind, raw))
 }
 
@@ -222,7 +222,7 @@ export function instantOption(session: Session, name: string, relative: 'ago' | 
 export const instantForm = 'such as 2026-11-15T09:40:00Z, or 2h for two hours ago'
 
 /** JSON on the command line. */
-export const jsonValue: Kind<unknown> = {
+export const jsonValue: SettingKind<unknown> = {
   placeholder: 'JSON',
   parse(raw) {
     try {
@@ -265,7 +265,7 @@ export function pairsOf(given: unknown): Record<string, string> | undefined {
   return Object.fromEntries(pairs)
 }
 
-function parse<T>(kind: Kind<T>, raw: string): T {
+function parse<T>(kind: SettingKind<T>, raw: string): T {
   try {
     return kind.parse(raw)
   } catch (error) {

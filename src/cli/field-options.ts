@@ -2,19 +2,19 @@ import { type Command as Commander, Option } from 'commander'
 import { type Field, queryName } from '../domain/field.ts'
 import { nearest, span } from '../domain/phrases.ts'
 import { defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../domain/retry.ts'
-import { choice, count, duration, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { choice, count, duration, type SettingKind, WrongValue } from '../runtime/setting-kinds.ts'
 import type { Item, Query } from './client.ts'
 import { instantForm, instantText, option, pairsOf, repeated, type Session } from './command.ts'
 import { text } from './table.ts'
 import { CommandError, exitCode } from './terminal.ts'
 
 /** Fields by their names in the API, such as `endpointFields`. */
-type Fields = Readonly<Record<string, Field>>
+type FieldTable = Readonly<Record<string, Field>>
 /** How the flags of fields that are objects are read, by the names of the fields. */
-export type Readers = Readonly<Record<string, Kind<unknown>>>
+export type Readers = Readonly<Record<string, SettingKind<unknown>>>
 
 /** Adds the flag of every field that has one, and the flag that negates it. */
-export function addFields(command: Commander, fields: Fields, readers: Readers = {}): Commander {
+export function addFields(command: Commander, fields: FieldTable, readers: Readers = {}): Commander {
   for (const [name, field] of Object.entries(fields)) {
     if (field.flag === undefined) continue
     command.addOption(optionOf(field.flag, field, readers[name]))
@@ -24,11 +24,11 @@ export function addFields(command: Commander, fields: Fields, readers: Readers =
 }
 
 /** Some of the fields, in this order. */
-export function picked<F extends Fields>(fields: F, ...names: (keyof F & string)[]): Fields {
+export function picked<F extends FieldTable>(fields: F, ...names: (keyof F & string)[]): FieldTable {
   return Object.fromEntries(names.flatMap((name) => (fields[name] === undefined ? [] : [[name, fields[name]]])))
 }
 
-function optionOf(flag: string, field: Field, reader: Kind<unknown> | undefined): Option {
+function optionOf(flag: string, field: Field, reader: SettingKind<unknown> | undefined): Option {
   const { kind } = field
   const help = helpOf(field)
   if (reader !== undefined) return option(flag, help, reader)
@@ -76,7 +76,7 @@ export function flagName(flag: string): string {
 }
 
 /** The values of the flags that were given, by the names of their fields in the API. */
-export function fieldsOf({ options, world }: Session, fields: Fields): Item {
+export function fieldsOf({ options, world }: Session, fields: FieldTable): Item {
   const values = Object.entries(fields).flatMap(([name, { flag = '', kind }]) => {
     const given = flag === '' ? undefined : options[new Option(flag).attributeName()]
     if (given === undefined) return []
@@ -89,7 +89,7 @@ export function fieldsOf({ options, world }: Session, fields: Fields): Item {
 }
 
 /** The same as a query of the API. */
-export function queryOf(session: Session, fields: Fields): Query {
+export function queryOf(session: Session, fields: FieldTable): Query {
   return asQuery(fieldsOf(session, fields) as Query)
 }
 
@@ -167,7 +167,7 @@ type Word = keyof typeof words
 const fieldOf = { jitter: 'jitter', 'max-age': 'maxAgeMs', 'retry-after': 'retryAfter' } as const
 
 /** The flag form of a retry policy. `parse` reads every text that `show` prints; the server fills in absent fields. */
-export const retryPolicy: Kind<object> = {
+export const retryPolicy: SettingKind<object> = {
   placeholder: 'POLICY',
   parse(raw) {
     const text = String(raw).trim()
@@ -237,7 +237,7 @@ function showPolicy(policy: PolicyIn): string {
   const options = Object.entries(fieldOf).flatMap(([name, field]) => {
     const value = policy[field]
     if (value === undefined || value === defaultRetryPolicy[field]) return []
-    return [`${name}=${(words[name as Word] as Kind<unknown>).show(value)}`]
+    return [`${name}=${(words[name as Word] as SettingKind<unknown>).show(value)}`]
   })
   return [...showWaits(policy.waits), ...options].join(',')
 }

@@ -11,13 +11,13 @@ import { DeadFile } from '../features/dead-file/job.ts'
 import { linesOf } from '../features/dead-lines/service.ts'
 import type { ServerDefaults } from '../features/endpoints/rules.ts'
 import { AlertReceivers } from '../features/notices/job.ts'
-import type { HttpContext } from '../http/app.ts'
+import type { HttpDeps } from '../http/app.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Scanner } from '../json/scan.ts'
 import { Leader } from '../leader/leader.ts'
 import { leaderJobs } from '../leader/leader-jobs.ts'
 import type { Facts } from '../metrics/facts.ts'
-import type { Trial } from '../operations/parts.ts'
+import type { Trial } from '../operations/services.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -25,8 +25,8 @@ import { runCommand, thisProcess } from '../runtime/process.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Config } from '../runtime/settings.ts'
 import { version } from '../runtime/version.ts'
-import { openSender, type SenderContext } from '../sender/open.ts'
 import type { OpenTarget, OutgoingMessage, Sender } from '../sender/send.ts'
+import { openSender, type SenderDeps } from '../sender/sender.ts'
 import { type FetchedKeys, keySetBytesLimit } from '../sources/key-sets.ts'
 import type { Store } from '../store/store.ts'
 import { makeSecret } from '../wire/secret.ts'
@@ -45,7 +45,7 @@ export interface Delivering {
   figures(): WorkerFigures & { readonly leads: boolean }
 }
 
-interface DeliveringParts {
+interface DeliveringDeps {
   readonly config: Config
   readonly store: Store
   readonly log: Logger
@@ -82,7 +82,7 @@ export function serverDefaultsOf(config: Config): ServerDefaults {
 }
 
 /** How this program sends. */
-export function senderContextOf(config: Config): SenderContext {
+export function senderDepsOf(config: Config): SenderDeps {
   return {
     clock: systemClock,
     version,
@@ -121,7 +121,7 @@ export function keyFetcher(config: Config, timeoutMs = fetchTimeoutMs) {
   return {
     async fetch(url: string): Promise<FetchedKeys> {
       // One byte more than a set may have, so that a longer one is seen to be longer.
-      sender ??= openSender({ ...senderContextOf(config), responseLimitBytes: keySetBytesLimit + 1 })
+      sender ??= openSender({ ...senderDepsOf(config), responseLimitBytes: keySetBytesLimit + 1 })
       const secrets = [{ secret: makeSecret(systemRandomBytes), expiresAt: null }]
       const target = sender.open({ url, method: 'GET', secrets, headers: {}, timeoutMs })
       const message = { id: 'keys', body: new Uint8Array(0), contentType: 'application/json' }
@@ -137,7 +137,7 @@ export function keyFetcher(config: Config, timeoutMs = fetchTimeoutMs) {
 }
 
 /** The senders of single requests: trials of endpoints, and fetches of the public keys of providers. */
-export function openSenders(config: Config, closers: AsyncDisposableStack): Pick<HttpContext, 'tryOnce' | 'fetchKeys'> {
+export function openSenders(config: Config, closers: AsyncDisposableStack): Pick<HttpDeps, 'tryOnce' | 'fetchKeys'> {
   const keys = keyFetcher(config)
   closers.defer(() => keys.close())
   let trials: Sender | undefined
@@ -145,7 +145,7 @@ export function openSenders(config: Config, closers: AsyncDisposableStack): Pick
   return {
     fetchKeys: keys.fetch,
     tryOnce: (trial: Trial) => {
-      trials ??= openSender(senderContextOf(config))
+      trials ??= openSender(senderDepsOf(config))
       return sendOnce(trials, trial)
     },
   }
@@ -169,9 +169,9 @@ function watchBy(all: readonly (AttemptWatch | undefined)[]): AttemptWatch | und
 }
 
 /** Delivers from the store until stopped. */
-export async function startDelivering(parts: DeliveringParts): Promise<Delivering> {
-  const { config, store, log, troubles, description } = parts
-  const sender = openSender(senderContextOf(config))
+export async function startDelivering(deps: DeliveringDeps): Promise<Delivering> {
+  const { config, store, log, troubles, description } = deps
+  const sender = openSender(senderDepsOf(config))
   const engine = new Engine({
     store,
     sender,
@@ -183,7 +183,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
       inFlightPerApp: config.inFlightPerApp,
       failuresPerMinute: config.failuresPerMinute,
       leastRetryWaitMs: config.minRetryWait,
-      run: parts.run,
+      run: deps.run,
     },
     leaseMs: config.lease,
     regions: config.region,
@@ -193,13 +193,13 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     description,
     process: { version, ...thisProcess },
     log: (sentence) => log.info(sentence),
-    watch: watchBy([logAttempts(config.logAttempts, log, systemClock), parts.tracing?.attempts]),
+    watch: watchBy([logAttempts(config.logAttempts, log, systemClock), deps.tracing?.attempts]),
     onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
   // Before anything can die.
-  const deadFile = await openDeadFile(parts)
+  const deadFile = await openDeadFile(deps)
   await engine.start()
-  const leader = startLeading(parts, deadFile)
+  const leader = startLeading(deps, deadFile)
   return {
     async stop(limitMs) {
       // Side by side: a job of the leader may wait for the store, and no attempt goes on beyond the limit for it.
@@ -216,7 +216,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
 }
 
 /** The dead-letter file of the settings, if there is one. */
-async function openDeadFile({ config, store, log, scanner }: DeliveringParts): Promise<DeadFile | undefined> {
+async function openDeadFile({ config, store, log, scanner }: DeliveringDeps): Promise<DeadFile | undefined> {
   const path = deadFileOf(config)
   if (path === undefined) return undefined
   const file = new DeadFile({
@@ -241,7 +241,7 @@ export function deadFileOf({ deadFile }: Config): string | undefined {
 
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
 function startLeading(
-  { config, store, log, troubles, publisher, description, facts, alerts }: DeliveringParts,
+  { config, store, log, troubles, publisher, description, facts, alerts }: DeliveringDeps,
   deadFile: DeadFile | undefined,
 ): Leader {
   const onTrouble = (error: unknown, job: string) =>

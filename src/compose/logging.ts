@@ -174,7 +174,7 @@ function fieldsOf({ endpoint, message, number, waitMs }: StartedAttempt, ended: 
     status,
     ...(waitMs !== null && { waitMs: Math.round(waitMs) }),
     durationMs: Math.round(durationMs),
-    ...(timings && partsOf(timings)),
+    ...(timings && loggedTimings(timings)),
     requestBytes: message.bytes,
     responseBytes: response?.byteLength ?? 0,
     ...(verdict !== null && { state: verdict.state }),
@@ -185,7 +185,7 @@ function fieldsOf({ endpoint, message, number, waitMs }: StartedAttempt, ended: 
 }
 
 /** The parts that took place, in whole milliseconds. */
-function partsOf({ reused, dnsMs, connectMs, tlsMs, firstByteMs }: Timings): object {
+function loggedTimings({ reused, dnsMs, connectMs, tlsMs, firstByteMs }: Timings): object {
   const parts = Object.entries({ dnsMs, connectMs, tlsMs, firstByteMs })
   const known = parts.flatMap(([name, ms]) => (ms === null ? [] : [[name, Math.round(ms)]]))
   return { reused, ...Object.fromEntries(known) }

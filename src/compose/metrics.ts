@@ -29,7 +29,7 @@ export interface MetricsServer {
   close(): Promise<void>
 }
 
-interface MetricsParts {
+interface MetricsDeps {
   readonly config: Config
   readonly store: Store
   readonly meter: Meter
@@ -42,7 +42,7 @@ interface MetricsParts {
 }
 
 /** Composes the metrics of a process. */
-export function composeMetrics({ config, store, meter, facts, log, delivering, member }: MetricsParts): Metrics {
+export function composeMetrics({ config, store, meter, facts, log, delivering, member }: MetricsDeps): Metrics {
   let opened: ReturnType<typeof make> | undefined
   let stop = () => {}
 

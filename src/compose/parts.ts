@@ -8,16 +8,16 @@ import type { AlertSettings } from '../features/alerts/file.ts'
 import { fileProblem } from '../features/dead-file/job.ts'
 import { HistoryWriter } from '../features/history/meter.ts'
 import { clusterCounts, ownCounts, RecentAttempts } from '../features/live/meter.ts'
-import type { HttpContext } from '../http/app.ts'
+import type { HttpDeps } from '../http/app.ts'
 import { Admission, Depths } from '../intake/admission.ts'
 import { Publisher, type PublishTracer } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
-import { observed } from '../metrics/commits.ts'
 import { Facts } from '../metrics/facts.ts'
 import { Meter, type RefusalCode } from '../metrics/meter.ts'
+import { observed } from '../metrics/observed-store.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
-import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
+import { type Services, servicesOf } from '../operations/services.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
@@ -74,7 +74,7 @@ export interface Parts {
   /** The way in for messages. It counts waiting deliveries, which costs the store time. */
   publisher(): Publisher
   /** The parts that the operations of the API work with. */
-  handlers(): HandlerParts
+  services(): Services
   /** Builds the HTTP API, which loads Fastify; it does not listen yet. */
   openApi(): Promise<Api>
   /** Offers metrics at an address of their own, without a key. */
@@ -150,7 +150,7 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
     onArrival: meter.arrive.bind(meter),
     metrics: metrics.page,
   }))
-  const handlers = once(() => partsOf(context(), facts))
+  const services = once(() => servicesOf(context(), facts))
 
   return {
     store,
@@ -158,12 +158,12 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
     facts,
     adminKey,
     publisher,
-    handlers,
+    services,
     async openApi() {
       facts.start()
       await metrics.open()
       const { buildApp } = await import('../http/app.ts')
-      const app = await buildApp(context(), handlers())
+      const app = await buildApp(context(), services())
       return apiOver(app, Math.min(closeApiMs, config.shutdownLimit), member !== undefined)
     },
     listenForMetrics: (address) => metrics.listen(address),
@@ -201,7 +201,7 @@ function surveyOf(config: Config, store: Store, troubles: StoreTroubles): { queu
 }
 
 /** Counts refused publishes. Those that load shedding refused have a recent rate, which alerts watch. */
-function refusalsOf(meter: Meter): Pick<HttpContext, 'onRefusedPublish' | 'shedPerSecond'> {
+function refusalsOf(meter: Meter): Pick<HttpDeps, 'onRefusedPublish' | 'shedPerSecond'> {
   const shed = new RecentRate(shedWindowMs)
   return {
     onRefusedPublish: (code: RefusalCode) => {
@@ -324,7 +324,7 @@ function contextOf(
   store: Store,
   publisher: Publisher,
   scanner: Scanner,
-): Omit<HttpContext, 'liveSources' | 'tryOnce' | 'fetchKeys'> {
+): Omit<HttpDeps, 'liveSources' | 'tryOnce' | 'fetchKeys'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   const sayFull = seldom(systemClock, (sentence) => log.warn({ maxConnections: config.maxConnections }, sentence))
   return {

@@ -262,7 +262,7 @@ function beginAttempt(spans: Spans, { endpoint, message, number, waitMs }: Start
     trace: traceOf(span.spanContext()),
     end(ended: EndedAttempt) {
       addParts(spans, span, at, ended)
-      describe(spans, span, ended)
+      describeAttempt(spans, span, ended)
       span.end(hrTime(at + clock.steady() - begunAt))
     },
   }
@@ -291,7 +291,7 @@ function addParts(spans: Spans, span: Span, at: EpochMs, { outcome: { timings } 
   }
 }
 
-function describe(spans: Spans, span: Span, { id, outcome, verdict }: EndedAttempt): void {
+function describeAttempt(spans: Spans, span: Span, { id, outcome, verdict }: EndedAttempt): void {
   const { code, status, timings, response } = outcome
   span.setAttribute('sluice.outcome', code)
   if (id !== null) span.setAttribute('sluice.attempt.id', id)

@@ -2,7 +2,7 @@
  * The kinds of values that callers set. A kind names no library: schemas of the API, flags of the program and tables in
  * the docs are made from it. `T` is the type of the value and exists for the compiler alone.
  */
-export type Kind<T = unknown, F extends Form = SimpleForm> = F & { readonly typed?: T }
+export type FieldKind<T = unknown, F extends Form = SimpleForm> = F & { readonly typed?: T }
 
 export type SimpleForm =
   | { readonly is: 'text'; readonly min?: number; readonly max?: number }
@@ -37,7 +37,7 @@ export type Form = SimpleForm | ObjectForm
 
 /** A value that callers set. */
 export interface Field {
-  readonly kind: Kind<unknown, Form>
+  readonly kind: FieldKind<unknown, Form>
   /** The flag of the program, such as `--rate <NUMBER>`; none when it is absent. */
   readonly flag?: string
   /** One sentence or more, for the reference, the docs and, without `help`, the flag. */
@@ -54,52 +54,52 @@ export function queryName(name: string): string {
 }
 
 /** The type of a field's values. */
-export type Typed<F extends Field> = F['kind'] extends Kind<infer T, Form> ? T : never
+export type Typed<F extends Field> = F['kind'] extends FieldKind<infer T, Form> ? T : never
 
-export function text(min?: number, max?: number): Kind<string> {
+export function text(min?: number, max?: number): FieldKind<string> {
   return { is: 'text', ...(min !== undefined && { min }), ...(max !== undefined && { max }) }
 }
 
-export function name(max: number): Kind<string> {
+export function name(max: number): FieldKind<string> {
   return { is: 'name', max }
 }
 
-export function uid(prefix: string): Kind<string> {
+export function uid(prefix: string): FieldKind<string> {
   return { is: 'uid', prefix }
 }
 
-export function integer(min: number, max: number): Kind<number> {
+export function integer(min: number, max: number): FieldKind<number> {
   return { is: 'integer', min, max }
 }
 
-export function milliseconds(min: number, max: number): Kind<number> {
+export function milliseconds(min: number, max: number): FieldKind<number> {
   return { is: 'duration', unit: 'ms', min, max }
 }
 
-export function seconds(min: number, max: number): Kind<number> {
+export function seconds(min: number, max: number): FieldKind<number> {
   return { is: 'duration', unit: 's', min, max }
 }
 
-export function choice<const Word extends string>(words: readonly Word[]): Kind<Word> {
+export function choice<const Word extends string>(words: readonly Word[]): FieldKind<Word> {
   return { is: 'choice', words }
 }
 
 /** One value at least. A value that is given twice counts once. */
-export function list(of: Kind<string>, max: number): Kind<readonly string[]> {
+export function list(of: FieldKind<string>, max: number): FieldKind<readonly string[]> {
   return { is: 'list', of, max }
 }
 
 /** Any number of values, each once. */
-export function set(of: Kind<string>, max: number): Kind<readonly string[]> {
+export function set(of: FieldKind<string>, max: number): FieldKind<readonly string[]> {
   return { is: 'list', of, max, empty: true, unique: true }
 }
 
-export const boolean: Kind<boolean> = { is: 'boolean' }
-export const instant: Kind<string> = { is: 'instant' }
-export const labels: Kind<Readonly<Record<string, string>>> = { is: 'labels' }
-export const headers: Kind<Readonly<Record<string, string>>> = { is: 'headers' }
+export const boolean: FieldKind<boolean> = { is: 'boolean' }
+export const instant: FieldKind<string> = { is: 'instant' }
+export const labels: FieldKind<Readonly<Record<string, string>>> = { is: 'labels' }
+export const headers: FieldKind<Readonly<Record<string, string>>> = { is: 'headers' }
 
-export function object<T extends object | string>(): Kind<T, ObjectForm> {
+export function object<T extends object | string>(): FieldKind<T, ObjectForm> {
   return { is: 'object' }
 }
 

@@ -15,7 +15,7 @@ const periodFields = {
     description: 'Only items from this instant on, RFC 3339.',
     help: 'only from this instant on',
   },
-} as const satisfies Fields
+} as const satisfies FilterFields
 
 const eventTypes = {
   kind: list(text(undefined, 256), 1000),
@@ -30,7 +30,7 @@ export const messageFilterFields = {
   tag: { kind: text(), flag: '--tag <TAG>', description: 'Only messages with this tag.' },
   eventTypes,
   ...periodFields,
-} as const satisfies Fields
+} as const satisfies FilterFields
 
 /** The dead letters that a list, an export, a replay or a purge means: those that meet every field. */
 export const deadFilterFields = {
@@ -49,7 +49,7 @@ export const deadFilterFields = {
     help: `only for this reason: ${deadReasons.join(', ')}`,
   },
   ...periodFields,
-} as const satisfies Fields
+} as const satisfies FilterFields
 
 /** The rows of the audit log that a list shows. */
 export const auditFilterFields = {
@@ -72,6 +72,6 @@ export const auditFilterFields = {
     help: 'only of this application, by id or uid; by id also after it was deleted',
   },
   ...periodFields,
-} as const satisfies Fields
+} as const satisfies FilterFields
 
-type Fields = Readonly<Record<string, Field>>
+type FilterFields = Readonly<Record<string, Field>>

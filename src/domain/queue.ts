@@ -100,7 +100,7 @@ export class Heap<T> {
 export type Ordering = Exclude<Flow['order'], 'none'>
 
 /** The place of a delivery in its lane: by the instant at which it was due, then by its message. */
-export interface Place {
+export interface QueuePosition {
   readonly class: Class
   readonly dueAt: number
   readonly message: number
@@ -109,7 +109,7 @@ export interface Place {
 }
 
 /** A delivery in an ordered queue. Only the queue changes it. */
-export interface Entry<T> extends Place {
+export interface Entry<T> extends QueuePosition {
   readonly item: T
   /** The delivery does not start before this instant; `Infinity` while it waits for an operator. */
   waitsUntil: SteadyMs
@@ -166,7 +166,7 @@ export class OrderedQueue<T> {
     return this.#known[itsClass]
   }
 
-  add(item: T, place: Place, waitsUntil: SteadyMs, now: SteadyMs): Entry<T> {
+  add(item: T, place: QueuePosition, waitsUntil: SteadyMs, now: SteadyMs): Entry<T> {
     const keyQueue = this.#keyQueueOf(this.ordering === 'fifo' ? 0 : place.orderKey)
     const { class: itsClass, dueAt, message, orderKey } = place
     const entry: Entry<T> = { class: itsClass, dueAt, message, orderKey, item, waitsUntil, state: 'waiting', keyQueue }
@@ -337,6 +337,9 @@ function listOf<T>(entry: Entry<T>): Entry<T>[] {
 }
 
 /** Whether one place is before another. Fresh and timed deliveries are in one queue, by the instant they were due at. */
-export function isBefore(one: Pick<Place, 'dueAt' | 'message'>, other: Pick<Place, 'dueAt' | 'message'>): boolean {
+export function isBefore(
+  one: Pick<QueuePosition, 'dueAt' | 'message'>,
+  other: Pick<QueuePosition, 'dueAt' | 'message'>,
+): boolean {
   return one.dueAt === other.dueAt ? one.message < other.message : one.dueAt < other.dueAt
 }

@@ -15,7 +15,7 @@ import {
   takeNeed,
 } from './lane.ts'
 import { EndpointRecords } from './lane-records.ts'
-import { type Entry, Heap, type Ordering, type Place, Queue } from './queue.ts'
+import { type Entry, Heap, type Ordering, Queue, type QueuePosition } from './queue.ts'
 import { Bucket, emptyBucketDebt, type RateLimit } from './rate.ts'
 import { SlotReserve } from './slot-use.ts'
 import type { Crowded, Slots } from './snapshot.ts'
@@ -103,7 +103,7 @@ export class Scheduler<T> {
     if (lane.place === 'out') this.#settle(lane, now)
   }
 
-  offerOrdered(lane: OrderedLane<T>, place: Place, item: T, waitsUntil: SteadyMs, now: SteadyMs): Entry<T> {
+  offerOrdered(lane: OrderedLane<T>, place: QueuePosition, item: T, waitsUntil: SteadyMs, now: SteadyMs): Entry<T> {
     const entry = lane.order.add(item, place, waitsUntil, now)
     this.reconsider(lane, now)
     return entry

@@ -1,10 +1,10 @@
 import type { Clock, SteadyMs } from './clock.ts'
 
 /** Computing that may pause at each `yield`. */
-export type Parts<T> = Generator<void, T>
+export type Sliced<T> = Generator<void, T>
 
 /** Computes, at once or in turns of the event loop. */
-export type Compute = <T>(parts: Parts<T>) => T | Promise<T>
+export type Compute = <T>(parts: Sliced<T>) => T | Promise<T>
 
 /** Computing that a request does at once; most requests end within it. */
 const firstSliceMs = 1
@@ -40,12 +40,12 @@ export class Turns {
   }
 
   /** Computes in slices, the first of them at once. The answer is a promise only when there are more. */
-  run<T>(parts: Parts<T>): T | Promise<T> {
+  run<T>(parts: Sliced<T>): T | Promise<T> {
     const first = this.#slice(parts, this.#clock.steady() + firstSliceMs)
     return first.done ? first.value : this.#others(parts)
   }
 
-  async #others<T>(parts: Parts<T>): Promise<T> {
+  async #others<T>(parts: Sliced<T>): Promise<T> {
     for (;;) {
       await this.next()
       const slice = this.#slice(parts, this.#clock.steady() + sliceMs)
@@ -53,7 +53,7 @@ export class Turns {
     }
   }
 
-  #slice<T>(parts: Parts<T>, until: SteadyMs): IteratorResult<void, T> {
+  #slice<T>(parts: Sliced<T>, until: SteadyMs): IteratorResult<void, T> {
     for (;;) {
       const part = parts.next()
       if (part.done || this.#clock.steady() >= until) return part
@@ -107,7 +107,7 @@ export class Backlog<T> {
 }
 
 /** Computes to the end without a pause. */
-export function allAtOnce<T>(parts: Parts<T>): T {
+export function allAtOnce<T>(parts: Sliced<T>): T {
   for (;;) {
     const part = parts.next()
     if (part.done) return part.value

@@ -48,19 +48,19 @@ const nothing: OfBoth<number> = { rate: 0, slots: 0 }
  * hears of it: all workers together never use more than the limit, whatever is lost on the way.
  */
 export class AppShares {
-  readonly #parts: AppSharesParts
+  readonly #deps: AppSharesDeps
   readonly #apps = new Map<number, Shared>()
   #underWay: Promise<void> | undefined
   #workers = 1
 
-  constructor(parts: AppSharesParts) {
-    this.#parts = parts
+  constructor(deps: AppSharesDeps) {
+    this.#deps = deps
   }
 
   /** Follows the limits of an endpoint's application, of which a lane was taken or the settings changed. */
   follow({ app, appThrottleRate = null, appSettings }: Endpoint): void {
     const limits = { rate: appThrottleRate !== null, slots: appSettings?.maxInFlight !== undefined }
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     let shared = this.#apps.get(app)
     if (shared === undefined) {
       if (!limits.rate && !limits.slots) return
@@ -81,7 +81,7 @@ export class AppShares {
   changed(endpoint: Endpoint): void {
     this.follow(endpoint)
     const shared = this.#apps.get(endpoint.app)
-    if (shared) shared.askAt = this.#parts.clock.steady()
+    if (shared) shared.askAt = this.#deps.clock.steady()
     this.ask()
   }
 
@@ -89,13 +89,13 @@ export class AppShares {
   workersChanged(workers: number): void {
     if (workers === this.#workers) return
     this.#workers = workers
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     for (const shared of this.#apps.values()) shared.askAt = now
   }
 
   /** The worker was declared dead, and holds nothing. */
   lose(): void {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     for (const shared of this.#apps.values()) {
       this.#apply(shared, nothing, now)
       shared.askAt = now
@@ -104,7 +104,7 @@ export class AppShares {
 
   /** Nothing starts any more: others get all but what is under way. */
   async giveUp(): Promise<void> {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     await this.#underWay
     for (const shared of this.#apps.values()) {
       this.#apply(shared, nothing, now)
@@ -120,12 +120,12 @@ export class AppShares {
 
   /** Looks regularly whose shares are to be asked for. */
   start(): void {
-    this.#parts.loop.every(lookMs, () => this.ask())
+    this.#deps.loop.every(lookMs, () => this.ask())
   }
 
   /** Asks for shares now, unless an answer is awaited. */
   ask(): void {
-    const { clock, membership } = this.#parts
+    const { clock, membership } = this.#deps
     if (this.#underWay !== undefined || membership.worker === 0 || this.#apps.size === 0) return
     const now = clock.steady()
     const due: Shared[] = []
@@ -143,7 +143,7 @@ export class AppShares {
 
   #askOf(shared: Shared, now: SteadyMs): ShareAsk {
     const { app, has } = shared
-    const need = this.#parts.scheduler.takeNeed(app)
+    const need = this.#deps.scheduler.takeNeed(app)
     const wants = wantsOf(need, now - shared.askedAt)
     if (need === undefined || (need.lanes === 0 && need.inFlight === 0)) shared.idleSince ??= now
     shared.askedAt = now
@@ -152,7 +152,7 @@ export class AppShares {
   }
 
   async #askFor(asks: readonly ShareAsk[]): Promise<void> {
-    const { store, clock, membership, onTrouble } = this.#parts
+    const { store, clock, membership, onTrouble } = this.#deps
     const worker = membership.worker
     let answers: ShareAnswer[] | undefined
     try {
@@ -170,7 +170,7 @@ export class AppShares {
       else if (ask.leaves) this.#left(shared)
       else this.#take(shared, ask, answer, now)
     }
-    this.#parts.loop.wake()
+    this.#deps.loop.wake()
   }
 
   /** Takes an answer of the store. A share shrinks now, and the store hears of it with the next question. */
@@ -194,12 +194,12 @@ export class AppShares {
     shared.has = nothing
     if (!shared.leaves) return
     this.#apps.delete(shared.app)
-    this.#parts.scheduler.throttle(shared.app, undefined, always, this.#parts.clock.steady())
+    this.#deps.scheduler.throttle(shared.app, undefined, always, this.#deps.clock.steady())
   }
 
   #apply(shared: Shared, has: OfBoth<number>, now: SteadyMs): void {
     const { app, limits } = shared
-    const { scheduler } = this.#parts
+    const { scheduler } = this.#deps
     scheduler.limitInFlight(app, limits.slots ? has.slots : Number.POSITIVE_INFINITY)
     // A bucket of a share that was given up starts empty: its tokens went with it.
     if (!limits.rate || shared.has.rate === 0) scheduler.throttle(app, undefined, always, now)
@@ -224,7 +224,7 @@ function powerOfTwo(number: number): number {
   return number <= 1 ? 1 : 2 ** Math.ceil(Math.log2(number))
 }
 
-interface AppSharesParts {
+interface AppSharesDeps {
   readonly store: Pick<Store, 'shareLimits'>
   readonly clock: Clock
   readonly scheduler: Pick<Scheduler<Delivery>, 'takeNeed' | 'limitInFlight' | 'throttle'>

@@ -28,7 +28,7 @@ const unstartedLimit = 32
  * a thousand tenants with a backlog. Up to half of a choice goes to such lanes, so that newcomers without end hold no lane up.
  */
 export class ClaimTurns {
-  readonly #parts: ClaimTurnsParts
+  readonly #deps: ClaimTurnsDeps
   #isCrowded = false
   #waiting = new FairQueue<DueLane>()
   /** A lane each of applications that had no turn in the pass under way. */
@@ -41,8 +41,8 @@ export class ClaimTurns {
   /** Applications of which the pass under way found lanes. */
   readonly #found = new Set<number>()
 
-  constructor(parts: ClaimTurnsParts) {
-    this.#parts = parts
+  constructor(deps: ClaimTurnsDeps) {
+    this.#deps = deps
   }
 
   /** Whether more lanes may be due than one claim takes. */
@@ -70,7 +70,7 @@ export class ClaimTurns {
 
   /** Chooses up to `max` lanes; none while all that are due belong to applications that get no more. */
   async next(max: number): Promise<readonly number[]> {
-    const choice = new Choice(max, (app) => this.#parts.unstarted(app))
+    const choice = new Choice(max, (app) => this.#deps.unstarted(app))
     this.#welcome(choice, max >> 1)
     const tookTurns = this.#takeTurns(choice)
     if (!choice.isFull && (this.#place !== null || !tookTurns)) {
@@ -83,7 +83,7 @@ export class ClaimTurns {
 
   /** One step of the walk. A pass that finds nothing due ends the crowd. */
   async #walk(): Promise<void> {
-    const { store, regions } = this.#parts
+    const { store, regions } = this.#deps
     if (this.#place === null) {
       // Lanes that were not chosen in the last pass are found again.
       this.#waiting = new FairQueue()
@@ -162,7 +162,7 @@ class Choice {
   }
 }
 
-interface ClaimTurnsParts {
+interface ClaimTurnsDeps {
   readonly store: Pick<Store, 'findDue'>
   /** The regions whose lanes this worker may own. */
   readonly regions: Regions

@@ -26,7 +26,7 @@ export class Delivery {
   #startedAt: SteadyMs = 0
   #era = 0
   #abort: (() => void) | undefined
-  #wordless: 'erased' | 'perhaps erased' | undefined
+  #erased: 'erased' | 'perhaps erased' | undefined
   #watched: WatchedAttempt | undefined
 
   /** A row from now on. With a scheduler, the delivery takes its place in the ordered lane. */
@@ -62,9 +62,9 @@ export class Delivery {
     return this.#era
   }
 
-  /** Its message was erased while the attempt was under way, or may have been: the receiver's words are not recorded. */
-  get wordless(): 'erased' | 'perhaps erased' | undefined {
-    return this.#wordless
+  /** Its message was erased while the attempt was under way, or may have been: the answer of the receiver is not recorded. */
+  get erased(): 'erased' | 'perhaps erased' | undefined {
+    return this.#erased
   }
 
   /** Its attempt, when that is watched. */
@@ -98,7 +98,7 @@ export class Delivery {
   start(now: SteadyMs): void {
     this.#startedAt = now
     this.#era = this.owned.health.era
-    this.#wordless = undefined
+    this.#erased = undefined
   }
 
   watchBy(watched: WatchedAttempt | undefined): void {
@@ -126,7 +126,7 @@ export class Delivery {
 
   /** The message was erased, or may have been: the answer to the attempt under way may echo it. */
   forgetAnswer(why: 'erased' | 'perhaps erased'): void {
-    if (why === 'erased' || this.#wordless === undefined) this.#wordless = why
+    if (why === 'erased' || this.#erased === undefined) this.#erased = why
   }
 
   /** The store has its row in another state. */

@@ -15,7 +15,7 @@ import { Loop } from './loop.ts'
 import { Membership } from './membership.ts'
 import { NamedReader } from './named-reader.ts'
 import { Ownership } from './ownership.ts'
-import { type AttemptWatch, Pump, type PumpParts } from './pump.ts'
+import { type AttemptWatch, Pump, type PumpDeps } from './pump.ts'
 import { Reader } from './reader.ts'
 import { SettleQueue, Settling } from './settling.ts'
 import { Snapshots } from './snapshots.ts'
@@ -42,7 +42,7 @@ const recordLimitMs = 5000
  * run in between, and `Snapshots` answer how a lane stands.
  */
 export class Engine {
-  readonly #parts: EngineParts
+  readonly #deps: EngineDeps
   readonly #scheduler: Scheduler<Delivery>
   readonly #membership: Membership
   readonly #loop: Loop
@@ -61,21 +61,21 @@ export class Engine {
   /** When messages were last expunged, as far as this worker knows. */
   #expungedAt: SteadyMs = Number.NEGATIVE_INFINITY
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts
-    const { store, sender, clock, random, randomText, leaseMs, description, waitingLimit, serverDefaults } = parts
-    const { regions = null } = parts
-    const healthDefaults = parts.health
+  constructor(deps: EngineDeps) {
+    this.#deps = deps
+    const { store, sender, clock, random, randomText, leaseMs, description, waitingLimit, serverDefaults } = deps
+    const { regions = null } = deps
+    const healthDefaults = deps.health
     const onTrouble = (error: unknown) => this.#trouble(error)
-    const scheduler = new Scheduler<Delivery>(parts.limits)
+    const scheduler = new Scheduler<Delivery>(deps.limits)
     const bodies = new Bodies(store, bodyCacheBytes)
     const membership = new Membership({
       ...{ store, clock, leaseMs, description, regions, onTrouble },
       report: () =>
-        parts.process && {
-          ...parts.process,
+        deps.process && {
+          ...deps.process,
           inFlight: scheduler.inFlight,
-          inFlightLimit: parts.limits.inFlight,
+          inFlightLimit: deps.limits.inFlight,
           clockAt: Math.round(clock.now()),
         },
       onRenewed: (counted) => {
@@ -83,7 +83,7 @@ export class Engine {
         if (counted) this.#registry.shareAmongWorkers()
       },
       onDied: (workers) => {
-        for (const each of workers) parts.log?.(diedText(each, 'its lease expired'))
+        for (const each of workers) deps.log?.(diedText(each, 'its lease expired'))
       },
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
@@ -102,8 +102,8 @@ export class Engine {
     })
     const pump = new Pump({
       ...{ clock, random, scheduler, bodies, membership, reader, settling, loop, onTrouble },
-      leastRetryWaitMs: parts.limits.leastRetryWaitMs,
-      watch: parts.watch,
+      leastRetryWaitMs: deps.limits.leastRetryWaitMs,
+      watch: deps.watch,
     })
     this.#scheduler = scheduler
     this.#membership = membership
@@ -128,10 +128,10 @@ export class Engine {
   get figures(): WorkerFigures {
     return {
       inFlight: this.#scheduler.inFlight,
-      inFlightLimit: this.#parts.limits.inFlight,
+      inFlightLimit: this.#deps.limits.inFlight,
       lanes: this.#registry.size,
       unsettled: this.#queue.size,
-      leaseAgeMs: this.#parts.clock.steady() - this.#membership.extendedAt,
+      leaseAgeMs: this.#deps.clock.steady() - this.#membership.extendedAt,
     }
   }
 
@@ -141,14 +141,14 @@ export class Engine {
     this.#state = 'running'
     this.#loop.start({ pump: this.#pump, reader: this.#reader, queue: this.#queue, ownership: this.#ownership })
     await this.#membership.join()
-    this.#parts.store.watch({
+    this.#deps.store.watch({
       rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
       stored: (messages, begunAt) => this.#stored(messages, begunAt),
       named: (names) => this.#rowsNamed(names),
       lanes: (woken) => this.#ownership.lanesDue(woken),
       settings: (endpoints) => void this.#registry.refresh(endpoints),
       expunged: (messages) => {
-        this.#expungedAt = this.#parts.clock.steady()
+        this.#expungedAt = this.#deps.clock.steady()
         this.#bodies.forget(messages)
         this.#pump.forgetAnswers(messages)
       },
@@ -156,7 +156,7 @@ export class Engine {
       tasks: () => this.#jobs.lookForTasks(),
       workers: () => this.#membership.renewNow(),
       workersDied: (workers) => {
-        for (const each of workers) this.#parts.log?.(diedText(each, 'its connection to the database ended'))
+        for (const each of workers) this.#deps.log?.(diedText(each, 'its connection to the database ended'))
       },
       sessionLost: () => this.#membership.sessionLost(),
       sessionHeld: () => this.#membership.sessionHeld(),
@@ -182,10 +182,10 @@ export class Engine {
     this.#startNothing()
     void this.#appShares.giveUp()
     await this.#handLanesOn(limitMs)
-    const cancel = this.#parts.clock.after(recordLimitMs, () => this.#queue.drop())
+    const cancel = this.#deps.clock.after(recordLimitMs, () => this.#queue.drop())
     await this.#queue.drained()
     cancel()
-    await this.#jobs.releaseTask().catch((error) => this.#parts.onTrouble(error))
+    await this.#jobs.releaseTask().catch((error) => this.#deps.onTrouble(error))
     await this.#ownership.releaseAll()
     await this.#membership.leave()
     this.#state = 'stopped'
@@ -203,14 +203,14 @@ export class Engine {
    * is looked for first.
    */
   isIdle(withinMs: number, since: SteadyMs = Number.NEGATIVE_INFINITY): boolean {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     if (this.#state !== 'running' || this.#loop.standstill(now) === 'store' || this.#jobs.busy) return false
     return this.#ownership.isIdle(withinMs, since, this.#jobs.endedAt) && this.#jobs.nextAt > now + withinMs
   }
 
   /** Whether a delivery could start within this time, but for the end of the run. */
   lacksTime(withinMs: number): boolean {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     let lacks = false
     this.#registry.each((owned) => {
       lacks ||= owned.lacksTime(now + withinMs, now)
@@ -230,7 +230,7 @@ export class Engine {
    * them among each other from the start: a lane waits for its own attempts, not for the slowest of this worker.
    */
   async #handLanesOn(limitMs: number): Promise<void> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const cancel = clock.after(limitMs, () => this.#pump.stop())
     // Beside the loop: a store that does not answer holds up neither the attempts nor the limit.
     let isReleasing = true
@@ -272,13 +272,13 @@ export class Engine {
       acceptedAny ||= accepted
     }
     // The publisher is answered first, and no turn is waited for: under load that made deliveries four times as late.
-    if (acceptedAny) this.#parts.clock.afterPromises(() => this.#loop.startSome())
+    if (acceptedAny) this.#deps.clock.afterPromises(() => this.#loop.startSome())
     return [...unread]
   }
 
   /** A process published or replayed. */
   #rowsAdded(endpoints: readonly number[] | undefined, itsClass: Class | undefined): void {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     const added = itsClass === undefined ? classes : [itsClass]
     this.#registry.each((owned) => {
       owned.rowsAdded(added, now)
@@ -300,7 +300,7 @@ export class Engine {
   #housekeep(): void {
     void this.#registry.refreshOutdated()
     void this.#ownership.releaseResting()
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     this.#registry.each((owned) => {
       owned.rows.recheckIfOld(now)
       owned.rest(now)
@@ -314,7 +314,7 @@ export class Engine {
   }
 
   #lost(): void {
-    this.#parts.log?.('the lease of this worker expired; releasing its lanes and joining again')
+    this.#deps.log?.('the lease of this worker expired; releasing its lanes and joining again')
     this.#pump.abortAll()
     this.#queue.drop()
     this.#ownership.lose()
@@ -323,7 +323,7 @@ export class Engine {
 
   /** Logs a take-over with the workers that died lately. Lanes whose limits changed are unclean, too, and no worker died. */
   async #sayTakenOver(lanes: number): Promise<void> {
-    const { store, clock, leaseMs, log } = this.#parts
+    const { store, clock, leaseMs, log } = this.#deps
     try {
       const since = clock.now() - takeOverLeases * leaseMs
       const died = (await store.listWorkers(listedWorkers)).filter((each) => each.died && (each.endedAt ?? 0) > since)
@@ -337,7 +337,7 @@ export class Engine {
 
   #trouble(error: unknown): void {
     this.#loop.pause()
-    this.#parts.onTrouble(error)
+    this.#deps.onTrouble(error)
   }
 }
 
@@ -359,13 +359,13 @@ export interface WorkerFigures {
   readonly leaseAgeMs: number
 }
 
-export interface EngineParts {
+export interface EngineDeps {
   readonly store: Store
   readonly sender: Sender
   readonly clock: Clock
   readonly random: Random
   readonly randomText: RandomText
-  readonly limits: SchedulerLimits & Pick<PumpParts, 'leastRetryWaitMs'>
+  readonly limits: SchedulerLimits & Pick<PumpDeps, 'leastRetryWaitMs'>
   readonly leaseMs: number
   /** The regions whose lanes it may own; all by default. */
   readonly regions?: Regions

@@ -37,7 +37,7 @@ const manyLanes = 4096
 
 /** The lanes that this worker owns, kept in line with their endpoints' settings, and how many lanes it should own. */
 export class LaneRegistry {
-  readonly #parts: LaneRegistryParts
+  readonly #deps: LaneRegistryDeps
   readonly #lanes = new Map<number, OwnedLane>()
   #stopped = false
   /** Owned lanes whose settings changed and could not be read. */
@@ -45,8 +45,8 @@ export class LaneRegistry {
   /** Endpoints whose settings changed while the store answers a claim; undefined while it answers none. */
   #changed: Set<number> | 'all' | undefined
 
-  constructor(parts: LaneRegistryParts) {
-    this.#parts = parts
+  constructor(deps: LaneRegistryDeps) {
+    this.#deps = deps
   }
 
   find(endpoint: number): OwnedLane | undefined {
@@ -95,7 +95,7 @@ export class LaneRegistry {
 
   /** A lane is owned from now on. */
   #take(claimed: ClaimedLane): void {
-    const { clock, scheduler, reader, appShares, serverDefaults } = this.#parts
+    const { clock, scheduler, reader, appShares, serverDefaults } = this.#deps
     const endpoint = withDefaults(claimed.endpoint, serverDefaults)
     // Owned already: a claim also names lanes that an earlier answer, which was lost, may have brought.
     if (this.#lanes.has(endpoint.key)) return
@@ -107,7 +107,7 @@ export class LaneRegistry {
     const owned = new OwnedLane(lane, this.#settingsOf(endpoint), health, now)
     if (this.#stopped) owned.stop()
     // A claim whose answer was lost brought the lane, and it was moved to a region of other workers since.
-    if (!serves(this.#parts.regions, endpoint.region)) owned.leave()
+    if (!serves(this.#deps.regions, endpoint.region)) owned.leave()
     this.#lanes.set(endpoint.key, owned)
     appShares.follow(endpoint)
     this.#followRules(owned, now)
@@ -115,7 +115,7 @@ export class LaneRegistry {
   }
 
   #settingsOf(endpoint: CompleteEndpoint): LaneSettings {
-    const { sender, healthDefaults } = this.#parts
+    const { sender, healthDefaults } = this.#deps
     const { url, method, secrets, headers, auth, clientCertificate, timeoutMs, connectTimeoutMs } = endpoint
     const target = sender.open({
       ...{ url, method, secrets, headers, auth, timeoutMs, connectTimeoutMs },
@@ -139,14 +139,14 @@ export class LaneRegistry {
     if (keys.length === 0) return
     for (const key of keys) this.#outdated.delete(key)
     try {
-      const found = await this.#parts.store.loadEndpoints(keys)
-      for (const endpoint of found) this.#apply(withDefaults(endpoint, this.#parts.serverDefaults))
+      const found = await this.#deps.store.loadEndpoints(keys)
+      for (const endpoint of found) this.#apply(withDefaults(endpoint, this.#deps.serverDefaults))
       if (found.length < keys.length) this.#leaveDeleted(keys, found)
     } catch (error) {
       for (const key of keys) this.#outdated.add(key)
-      this.#parts.onTrouble(error)
+      this.#deps.onTrouble(error)
     }
-    this.#parts.loop.wake()
+    this.#deps.loop.wake()
   }
 
   /** Reads settings that could not be read when they changed: an endpoint that was stopped must not go on for that. */
@@ -155,7 +155,7 @@ export class LaneRegistry {
   }
 
   #apply(endpoint: CompleteEndpoint): void {
-    const { clock, reader, scheduler } = this.#parts
+    const { clock, reader, scheduler } = this.#deps
     const owned = this.#lanes.get(endpoint.key)
     if (!owned || owned.endpoint.updatedAt > endpoint.updatedAt) return
     const now = clock.steady()
@@ -164,11 +164,11 @@ export class LaneRegistry {
     owned.apply(this.#settingsOf(endpoint), now)
     if (!isSame(before.clientCertificate, endpoint.clientCertificate)) replaced.retire?.()
     // The lane was moved to a region of other workers. Its attempts end here, and no other begins.
-    if (!serves(this.#parts.regions, endpoint.region)) owned.leave()
+    if (!serves(this.#deps.regions, endpoint.region)) owned.leave()
     const isLimitedOtherwise =
       before.appThrottleRate !== endpoint.appThrottleRate ||
       before.appSettings?.maxInFlight !== endpoint.appSettings?.maxInFlight
-    if (isLimitedOtherwise) this.#parts.appShares.changed(endpoint)
+    if (isLimitedOtherwise) this.#deps.appShares.changed(endpoint)
     this.#followRules(owned, now)
     // An operator's command to an ordered lane arrives as a change of its settings.
     if (owned.lane.order) reader.requestAll(owned)
@@ -176,7 +176,7 @@ export class LaneRegistry {
   }
 
   #followRules(owned: OwnedLane, now: SteadyMs): void {
-    for (const change of owned.followRules(now)) this.#parts.settling.healthChanged(owned, change, now)
+    for (const change of owned.followRules(now)) this.#deps.settling.healthChanged(owned, change, now)
   }
 
   #leaveDeleted(keys: readonly number[], found: readonly Endpoint[]): void {
@@ -193,7 +193,7 @@ export class LaneRegistry {
 
   /** Lanes were just counted, which workers share: surplus lanes leave. */
   shareAmongWorkers(): void {
-    const { membership } = this.#parts
+    const { membership } = this.#deps
     if (membership.share.workers <= 1) return
     // Lanes beyond this worker's share leave, so that a worker that joins later gets some.
     const kept = [...this.#lanes.values()].filter((owned) => !owned.isLeaving)
@@ -209,7 +209,7 @@ export class LaneRegistry {
 
   /** Whether this worker owns its share of lanes that it shares with others, and lets them claim first. */
   get isContent(): boolean {
-    const { membership } = this.#parts
+    const { membership } = this.#deps
     const { share, regionShares } = membership
     if (share.workers <= 1) return false
     if (regionShares === undefined) return this.#lanes.size >= shareOf(share).content
@@ -237,7 +237,7 @@ export class LaneRegistry {
     owned.drop()
     this.#lanes.delete(owned.endpoint.key)
     this.#outdated.delete(owned.endpoint.key)
-    this.#parts.scheduler.remove(owned.lane)
+    this.#deps.scheduler.remove(owned.lane)
   }
 }
 
@@ -254,7 +254,7 @@ interface SharedLanes {
   readonly share: Share
 }
 
-interface LaneRegistryParts {
+interface LaneRegistryDeps {
   readonly store: Pick<Store, 'loadEndpoints'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

@@ -22,7 +22,7 @@ const unsettledLimit = 4096
  * unrecorded.
  */
 export class Loop {
-  readonly #parts: LoopParts
+  readonly #deps: LoopDeps
   readonly #timed = new TimedLanes()
   readonly #timers: (() => void)[] = []
   #work: LoopWork | undefined
@@ -31,8 +31,8 @@ export class Loop {
   #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
   #alarm: { at: SteadyMs; cancel: () => void } | undefined
 
-  constructor(parts: LoopParts) {
-    this.#parts = parts
+  constructor(deps: LoopDeps) {
+    this.#deps = deps
   }
 
   start(work: LoopWork): void {
@@ -50,16 +50,16 @@ export class Loop {
   every(ms: number, fn: () => void): void {
     const tick = () => {
       fn()
-      if (!this.#stopped) this.#timers[slot] = this.#parts.clock.after(ms, tick)
+      if (!this.#stopped) this.#timers[slot] = this.#deps.clock.after(ms, tick)
     }
-    const slot = this.#timers.push(this.#parts.clock.after(ms, tick)) - 1
+    const slot = this.#timers.push(this.#deps.clock.after(ms, tick)) - 1
   }
 
   /** Something changed, so that a delivery may be startable: a turn follows soon. */
   wake(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    this.#parts.clock.soon(() => {
+    this.#deps.clock.soon(() => {
       this.#scheduled = false
       this.#turn()
     })
@@ -70,13 +70,13 @@ export class Loop {
    * messages of another would otherwise wait for one more turn of everything.
    */
   startSome(): void {
-    if (this.#isRunning && this.standstill(this.#parts.clock.steady()) === null) this.#work?.pump.run()
+    if (this.#isRunning && this.standstill(this.#deps.clock.steady()) === null) this.#work?.pump.run()
     this.wake()
   }
 
   /** The store is in trouble. */
   pause(): void {
-    this.#pausedUntil = this.#parts.clock.steady() + troublePauseMs
+    this.#pausedUntil = this.#deps.clock.steady() + troublePauseMs
     this.wake()
   }
 
@@ -88,7 +88,7 @@ export class Loop {
   /** Why nothing at all may be started now. */
   standstill(now: SteadyMs): Standstill | null {
     if (now < this.#pausedUntil) return 'store'
-    if (!this.#parts.membership.holdsLease(now)) return 'lease'
+    if (!this.#deps.membership.holdsLease(now)) return 'lease'
     return this.#work && this.#work.queue.size >= unsettledLimit ? 'recording' : null
   }
 
@@ -98,7 +98,7 @@ export class Loop {
 
   #turn(): void {
     if (this.#work === undefined || this.#stopped) return
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     const standstill = this.standstill(now)
     if (standstill === 'store') return this.#wakeAt(this.#pausedUntil)
     // The next turn comes with the next recorded batch, or with housekeeping.
@@ -108,15 +108,15 @@ export class Loop {
     for (let owned = this.#timed.takeDue(now); owned; owned = this.#timed.takeDue(now)) reader.request(owned, timed)
     pump.run()
     ownership.turn()
-    const next = Math.min(this.#parts.scheduler.wakeAt() ?? Number.POSITIVE_INFINITY, this.#timed.nextAt)
+    const next = Math.min(this.#deps.scheduler.wakeAt() ?? Number.POSITIVE_INFINITY, this.#timed.nextAt)
     if (next < Number.POSITIVE_INFINITY) this.#wakeAt(next)
   }
 
   #wakeAt(at: SteadyMs): void {
     if (this.#alarm && this.#alarm.at <= at) return
     this.#alarm?.cancel()
-    const wait = Math.max(0, at - this.#parts.clock.steady())
-    const cancel = this.#parts.clock.after(wait, () => {
+    const wait = Math.max(0, at - this.#deps.clock.steady())
+    const cancel = this.#deps.clock.after(wait, () => {
       this.#alarm = undefined
       this.#turn()
     })
@@ -150,7 +150,7 @@ export class TimedLanes {
   }
 }
 
-interface LoopParts {
+interface LoopDeps {
   readonly clock: Clock
   readonly scheduler: Pick<Scheduler<Delivery>, 'wakeAt'>
   readonly membership: Pick<Membership, 'holdsLease'>

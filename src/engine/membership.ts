@@ -29,7 +29,7 @@ const alone: RegionShare = { workers: 1, activeLanes: 0, fewestLanes: 0 }
  * steady clock from before the renewal was sent: the database begins to count later, and so ends later.
  */
 export class Membership {
-  readonly #parts: MembershipParts
+  readonly #deps: MembershipDeps
   #worker = 0
   #leaseUntil: SteadyMs = Number.NEGATIVE_INFINITY
   #extendedAt: SteadyMs = Number.NEGATIVE_INFINITY
@@ -53,8 +53,8 @@ export class Membership {
   /** The shares of the regions that this worker serves, as of then; undefined in a fleet without regions. */
   regionShares: ReadonlyMap<string, RegionShare> | undefined
 
-  constructor(parts: MembershipParts) {
-    this.#parts = parts
+  constructor(deps: MembershipDeps) {
+    this.#deps = deps
   }
 
   get worker(): number {
@@ -73,7 +73,7 @@ export class Membership {
 
   /** Joins as a new worker, which owns none of the lanes of an earlier membership. */
   async join(): Promise<void> {
-    const { store, clock, leaseMs, description, regions } = this.#parts
+    const { store, clock, leaseMs, description, regions } = this.#deps
     const before = clock.steady()
     const worker = await store.join({ leaseMs, description, regions })
     // Stopped meanwhile: the lease of the worker that just joined runs out.
@@ -89,16 +89,16 @@ export class Membership {
   async startLeaving(): Promise<void> {
     if (this.#worker === 0) return
     try {
-      await this.#parts.store.startLeaving(this.#worker)
+      await this.#deps.store.startLeaving(this.#worker)
     } catch (error) {
-      this.#parts.onTrouble(error)
+      this.#deps.onTrouble(error)
     }
   }
 
   /** Stops renewing; the lanes must have been released. */
   async leave(): Promise<void> {
     this.stop()
-    await this.#parts.store.leave(this.#worker)
+    await this.#deps.store.leave(this.#worker)
   }
 
   /** Stops renewing without telling the store, as a crash would. */
@@ -112,7 +112,7 @@ export class Membership {
   /** The workers changed: the lease is renewed now, because the answer tells the new shares. In a large fleet, soon. */
   renewNow(): void {
     if (this.#left || this.#worker === 0) return
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     const turnMs = this.#roundMs === 0 ? 0 : this.#worker % this.workers
     this.#renewBy(Math.max(now + turnMs, this.#renewedAt + this.#roundMs), now)
   }
@@ -134,7 +134,7 @@ export class Membership {
   }
 
   #renewAfter(ms: number): void {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     this.#renewAt = clock.steady() + ms
     this.#cancelTimer = clock.after(ms, () => void this.#renew())
   }
@@ -142,19 +142,19 @@ export class Membership {
   /** The store has lost sight of this process. Attempts under way go on: the database may only be restarting. */
   sessionLost(): void {
     this.#isSeen = false
-    this.#unseenFrom = Math.min(this.#unseenFrom, this.#parts.clock.steady() + unseenMs)
+    this.#unseenFrom = Math.min(this.#unseenFrom, this.#deps.clock.steady() + unseenMs)
   }
 
   /** The store sees this process again. The next renewal says whether this worker still lives. */
   sessionHeld(): void {
     this.#isSeen = true
     if (this.#left || this.#worker === 0) return
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     this.#renewBy(now, now)
   }
 
   async #renew(): Promise<void> {
-    const { store, clock, leaseMs } = this.#parts
+    const { store, clock, leaseMs } = this.#deps
     const before = clock.steady()
     const worker = this.#worker
     const isSeen = this.#isSeen
@@ -162,9 +162,9 @@ export class Membership {
     this.#renewing = true
     this.#renewedAt = before
     try {
-      renewal = await store.renew(worker, leaseMs, this.#parts.report?.(), before >= this.#countFrom)
+      renewal = await store.renew(worker, leaseMs, this.#deps.report?.(), before >= this.#countFrom)
     } catch (error) {
-      this.#parts.onTrouble(error)
+      this.#deps.onTrouble(error)
     }
     this.#renewing = false
     if (this.#left || worker !== this.#worker) return
@@ -181,8 +181,8 @@ export class Membership {
         this.share = alone
         this.regionShares = undefined
       }
-      if (renewal.died !== undefined && renewal.died.length > 0) this.#parts.onDied?.(renewal.died)
-      this.#parts.onRenewed(renewal.lanes !== undefined)
+      if (renewal.died !== undefined && renewal.died.length > 0) this.#deps.onDied?.(renewal.died)
+      this.#deps.onRenewed(renewal.lanes !== undefined)
     }
     // After trouble it renews again soon: a lease that lapses stops all deliveries of this worker.
     const againMs = Math.min(leaseMs / 3, Math.max(renewAgainMs, this.#roundMs))
@@ -193,7 +193,7 @@ export class Membership {
 
   /** Lanes were counted by a renewal that began `before`, as each worker does in a round. */
   #countLater(before: SteadyMs): void {
-    const { clock, leaseMs } = this.#parts
+    const { clock, leaseMs } = this.#deps
     const roundMs = ((clock.steady() - before) * this.workers) / countingShare
     const isQuick = roundMs <= Math.max(leaseMs, quickRoundMs)
     this.#countFrom = isQuick ? Number.NEGATIVE_INFINITY : before + Math.min(roundMs, longestRoundMs)
@@ -207,19 +207,19 @@ export class Membership {
     this.#cancelTimer?.()
     this.#cancelLapse?.()
     this.#worker = 0
-    this.#parts.onLost()
+    this.#deps.onLost()
     this.#rejoin()
   }
 
   #rejoin(): void {
     this.join().catch((error) => {
-      this.#parts.onTrouble(error)
-      if (!this.#left) this.#cancelTimer = this.#parts.clock.after(this.#parts.leaseMs / 20, () => this.#rejoin())
+      this.#deps.onTrouble(error)
+      if (!this.#left) this.#cancelTimer = this.#deps.clock.after(this.#deps.leaseMs / 20, () => this.#rejoin())
     })
   }
 
   #extend(before: SteadyMs): void {
-    const { clock, leaseMs, onLapsed } = this.#parts
+    const { clock, leaseMs, onLapsed } = this.#deps
     // A tenth is kept for the time between deciding to send and sending.
     this.#leaseUntil = before + leaseMs * 0.9
     this.#extendedAt = before
@@ -228,7 +228,7 @@ export class Membership {
   }
 }
 
-interface MembershipParts {
+interface MembershipDeps {
   readonly store: Pick<Store, 'join' | 'renew' | 'startLeaving' | 'leave'>
   readonly clock: Clock
   readonly leaseMs: number

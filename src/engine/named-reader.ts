@@ -23,17 +23,17 @@ interface NamedRequest {
  * While a call is under way, names gather for the next.
  */
 export class NamedReader {
-  readonly #parts: NamedReaderParts
+  readonly #deps: NamedReaderDeps
   #requests: NamedRequest[] = []
   #busy = false
 
-  constructor(parts: NamedReaderParts) {
-    this.#parts = parts
+  constructor(deps: NamedReaderDeps) {
+    this.#deps = deps
   }
 
   /** Requests a row of a lane. False means that the lane has to read its queue. */
   request(owned: OwnedLane, name: RowName): boolean {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const answer = owned.awaitNamed(name.message, clock.steady())
     if (answer === 'in memory') return true
     if (answer === 'unread') return false
@@ -56,7 +56,7 @@ export class NamedReader {
   }
 
   async #read(requests: readonly NamedRequest[]): Promise<void> {
-    const { store, clock, bodies, scheduler, loop, onTrouble } = this.#parts
+    const { store, clock, bodies, scheduler, loop, onTrouble } = this.#deps
     const wanted = new Set(requests.map(({ name }) => name.message))
     for (const message of wanted) if (bodies.get({ message, variant: null })) wanted.delete(message)
     const names = requests.map(({ name }) => ({ ...name, withMessage: wanted.delete(name.message) }))
@@ -84,7 +84,7 @@ export class NamedReader {
   }
 }
 
-interface NamedReaderParts {
+interface NamedReaderDeps {
   readonly store: Pick<Store, 'readNamed'>
   readonly clock: Clock
   readonly bodies: Bodies

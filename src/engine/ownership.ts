@@ -32,7 +32,7 @@ const reconcileAgainMs = 5000
  * the lanes that have been due the longest; while there are more of them than it takes, applications take turns.
  */
 export class Ownership {
-  readonly #parts: OwnershipParts
+  readonly #deps: OwnershipDeps
   readonly #turns: ClaimTurns
   #claiming = false
   #claimed: Promise<void> = Promise.resolve()
@@ -61,9 +61,9 @@ export class Ownership {
   #stopped = false
   #cancelPoll: (() => void) | undefined
 
-  constructor(parts: OwnershipParts) {
-    this.#parts = parts
-    const { store, regions, scheduler } = parts
+  constructor(deps: OwnershipDeps) {
+    this.#deps = deps
+    const { store, regions, scheduler } = deps
     this.#turns = new ClaimTurns({ store, regions, unstarted: (app) => scheduler.unstarted(app) })
   }
 
@@ -76,7 +76,7 @@ export class Ownership {
   /** The worker was declared dead: it owns nothing, and no release is left to confirm. */
   lose(): void {
     this.#unconfirmed = []
-    this.#parts.registry.dropAll()
+    this.#deps.registry.dropAll()
   }
 
   /** Claims lanes that are due, now or as soon as the claim under way is done and there is room. */
@@ -96,20 +96,20 @@ export class Ownership {
 
   /** A turn of the loop is over. */
   turn(): void {
-    const { scheduler } = this.#parts
+    const { scheduler } = this.#deps
     if (this.#awaiting === 'room' || (this.#awaiting === 'start' && scheduler.started > this.#startedThen)) {
       this.claimSoon()
     }
   }
 
   get #hasRoom(): boolean {
-    const { scheduler, reader } = this.#parts
+    const { scheduler, reader } = this.#deps
     if (reader.waiting > claimLanes) return false
     return scheduler.waiting <= fewApplications || scheduler.started - this.#startedThen >= claimLanes
   }
 
   async #claim(): Promise<void> {
-    const { clock, membership, registry } = this.#parts
+    const { clock, membership, registry } = this.#deps
     this.#claiming = true
     this.#nextLaneAt = undefined
     this.#awaiting = undefined
@@ -120,7 +120,7 @@ export class Ownership {
     this.#claimAgain = false
     if (!this.#stopped && worker !== 0 && this.#unconfirmed.length === 0) {
       this.#claimedAt = clock.steady()
-      this.#startedThen = this.#parts.scheduler.started
+      this.#startedThen = this.#deps.scheduler.started
       this.#asking = true
       registry.claimBegins()
       let taken: readonly ClaimedLane[] = []
@@ -131,11 +131,11 @@ export class Ownership {
         waitMs = Math.min(pollMs, claim.nextInMs)
       } catch (error) {
         this.#claimLost = true
-        this.#parts.onTrouble(error)
+        this.#deps.onTrouble(error)
       }
       registry.claimEnds(taken)
       const unclean = taken.filter(({ clean }) => !clean).length
-      if (unclean > 0) this.#parts.onUnclean?.(unclean)
+      if (unclean > 0) this.#deps.onUnclean?.(unclean)
       this.#asking = false
       if (this.#releaseAfter) void this.releaseResting()
     }
@@ -148,7 +148,7 @@ export class Ownership {
 
   /** Takes lanes: those that have been due the longest, or in turns when a claim cannot take all that are due. */
   async #take(worker: number): Promise<{ readonly lanes: readonly ClaimedLane[]; readonly nextInMs: number }> {
-    const { store, clock, regions } = this.#parts
+    const { store, clock, regions } = this.#deps
     if (this.#turns.isCrowded && !this.#claimLost) {
       const chosen = await this.#turns.next(claimLanes)
       const lanes = chosen.length === 0 ? [] : await store.claimNamed(worker, chosen, regions)
@@ -167,7 +167,7 @@ export class Ownership {
   }
 
   #wait(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#parts.clock.after(ms, resolve))
+    return new Promise((resolve) => void this.#deps.clock.after(ms, resolve))
   }
 
   /** Releases lanes that are not busy and have nothing to do, or may not do it for a while. */
@@ -186,7 +186,7 @@ export class Ownership {
   async #release(which: 'resting' | 'all'): Promise<boolean> {
     this.#releaseAfter = this.#asking
     if (this.#releasing || this.#asking) return false
-    const { registry, clock } = this.#parts
+    const { registry, clock } = this.#deps
     const resting = registry.release(which, clock.steady(), this.#turns.isCrowded, releaseLanes)
     for (const rest of resting) this.#unconfirmed.push(rest)
     if (this.#unconfirmed.length === 0) return false
@@ -198,7 +198,7 @@ export class Ownership {
 
   /** In another turn of the event loop. */
   #soon(): Promise<void> {
-    return new Promise((resolve) => void this.#parts.clock.soon(resolve))
+    return new Promise((resolve) => void this.#deps.clock.soon(resolve))
   }
 
   /** Releasing the same lane twice is harmless as long as it was not claimed in between. */
@@ -207,10 +207,10 @@ export class Ownership {
     this.#releasing = true
     this.#nextLaneAt = undefined
     try {
-      await this.#parts.store.release(this.#parts.membership.worker, lanes)
+      await this.#deps.store.release(this.#deps.membership.worker, lanes)
       if (this.#unconfirmed === lanes) this.#unconfirmed = []
     } catch (error) {
-      this.#parts.onTrouble(error)
+      this.#deps.onTrouble(error)
     }
     this.#releasing = false
     this.claimSoon()
@@ -219,11 +219,11 @@ export class Ownership {
   /** Wakes lanes whose wake-up was lost with its publisher. */
   async reconcile(): Promise<void> {
     try {
-      const repaired = await this.#parts.store.reconcile()
-      this.#reconciledAt = this.#parts.clock.steady()
+      const repaired = await this.#deps.store.reconcile()
+      this.#reconciledAt = this.#deps.clock.steady()
       if (repaired > 0) this.claimSoon()
     } catch (error) {
-      this.#parts.onTrouble(error)
+      this.#deps.onTrouble(error)
     }
   }
 
@@ -233,7 +233,7 @@ export class Ownership {
    * that ended at `gaveWorkAt`. A publish by another part of this process `since` then is looked for as well.
    */
   isIdle(withinMs: number, since: SteadyMs, gaveWorkAt: SteadyMs): boolean {
-    const { clock, registry } = this.#parts
+    const { clock, registry } = this.#deps
     const now = clock.steady()
     const askedAt = this.#reconcileAskedAt
     if (this.#reconciledAt === undefined || this.#reconciledAt < askedAt || askedAt <= since) {
@@ -254,7 +254,7 @@ export class Ownership {
   }
 }
 
-interface OwnershipParts {
+interface OwnershipDeps {
   readonly store: Pick<Store, 'claim' | 'findDue' | 'claimNamed' | 'release' | 'reconcile'>
   readonly scheduler: Pick<Scheduler<Delivery>, 'waiting' | 'started' | 'unstarted'>
   readonly clock: Clock

@@ -34,21 +34,21 @@ const hangUpGraceMs = 100
  * (`#giveBack`), or the worker gave the attempt up and its row is read again (`#handBack`).
  */
 export class Pump {
-  readonly #parts: PumpParts
+  readonly #deps: PumpDeps
   readonly #inFlight = new Set<Delivery>()
   /** Whether this worker is still sure of its lease. The sender asks once more, right before the request leaves. */
   readonly #maySend: () => boolean
   /** The worker stops while it holds its lease: the attempts that it gives up are recorded. */
   #isStopping = false
 
-  constructor(parts: PumpParts) {
-    this.#parts = parts
-    this.#maySend = () => parts.membership.holdsLease(parts.clock.steady())
+  constructor(deps: PumpDeps) {
+    this.#deps = deps
+    this.#maySend = () => deps.membership.holdsLease(deps.clock.steady())
   }
 
   /** Starts the deliveries that may start now, up to a limit; the others have their turn soon. */
   run(): void {
-    const { clock, scheduler, bodies, reader, loop } = this.#parts
+    const { clock, scheduler, bodies, reader, loop } = this.#deps
     const now = clock.steady()
     const starts = scheduler.plan(now, startsPerTurn)
     const bodiless: Start<Delivery>[] = []
@@ -68,7 +68,7 @@ export class Pump {
   }
 
   async #loadAndSend(starts: readonly Start<Delivery>[]): Promise<void> {
-    const { bodies, clock, onTrouble } = this.#parts
+    const { bodies, clock, onTrouble } = this.#deps
     let loaded: Loaded
     try {
       loaded = await bodies.load(starts.map((start) => start.item.row))
@@ -95,7 +95,7 @@ export class Pump {
 
   /** Sends a delivery. Where the circuit is open it is the probe. */
   #send(delivery: Delivery, message: Outgoing): void {
-    const { clock, settling, watch } = this.#parts
+    const { clock, settling, watch } = this.#deps
     const { owned } = delivery
     const now = clock.steady()
     const change = owned.beginAttempt()
@@ -128,10 +128,10 @@ export class Pump {
 
   /** An attempt ended: frees its slot, judges the receiver and the delivery, and has the verdict recorded. */
   #end(delivery: Delivery, given: Outcome): void {
-    const { clock, random, scheduler, settling, loop } = this.#parts
+    const { clock, random, scheduler, settling, loop } = this.#deps
     const { owned } = delivery
     const known = given.code === 'aborted' && this.#isStopping ? { ...given, error: cutOff } : given
-    const outcome = delivery.wordless ? withoutWords(known, delivery.wordless) : known
+    const outcome = delivery.erased ? withoutAnswer(known, delivery.erased) : known
     const now = clock.steady()
     this.#inFlight.delete(delivery)
     delivery.restoreToken()
@@ -158,7 +158,7 @@ export class Pump {
   #verdictOn(delivery: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
     if (outcome === vanished) return { state: 'dead', reason: 'exhausted' }
     const { owned, row, bornAt, expiresAt } = delivery
-    const { leastRetryWaitMs = 0 } = this.#parts
+    const { leastRetryWaitMs = 0 } = this.#deps
     if (!counts(outcome.code)) return inTurn(delivery, { state: 'waiting', waitMs: leastRetryWaitMs })
     const [ageMs, expiresInMs] = [now - bornAt, expiresAt - now]
     const draw = drawsOf(row.message, owned.endpoint.key)
@@ -169,21 +169,21 @@ export class Pump {
   /** The worker may have lost the lane, or the request was never made: nothing is recorded, and the row stays as it is. */
   #handBack(delivery: Delivery, now: SteadyMs): void {
     delivery.owned.handBack(delivery, now)
-    if (delivery.ordered) this.#parts.scheduler.reconsider(delivery.owned.lane, now)
-    this.#parts.loop.wake()
+    if (delivery.ordered) this.#deps.scheduler.reconsider(delivery.owned.lane, now)
+    this.#deps.loop.wake()
   }
 
   /** Ends a delivery instead of sending it: its slot and its token are free again. */
   #endUnsent(delivery: Delivery, reason: DeadReason): void {
     this.#inFlight.delete(delivery)
     delivery.restoreToken()
-    this.#freeSlot(delivery, this.#parts.clock.steady())
-    this.#parts.settling.unattempted(delivery, { state: 'dead', reason })
+    this.#freeSlot(delivery, this.#deps.clock.steady())
+    this.#deps.settling.unattempted(delivery, { state: 'dead', reason })
   }
 
   /** Undoes starts, the last first, so that each lane's queue is as it was. */
   #giveBack(starts: readonly Start<Delivery>[]): void {
-    const { clock, scheduler, loop } = this.#parts
+    const { clock, scheduler, loop } = this.#deps
     for (const start of starts.toReversed()) {
       this.#inFlight.delete(start.item)
       start.item.ordered?.slotFreed(clock.steady())
@@ -194,8 +194,8 @@ export class Pump {
 
   #freeSlot(delivery: Delivery, now: SteadyMs, ended?: Ended): void {
     delivery.ordered?.slotFreed(now)
-    this.#parts.scheduler.finish(delivery.owned.lane, now, ended)
-    this.#parts.loop.wake()
+    this.#deps.scheduler.finish(delivery.owned.lane, now, ended)
+    this.#deps.loop.wake()
   }
 
   /** Deliveries that are being sent, or about to be. */
@@ -233,7 +233,7 @@ function inTurn({ ordered }: Delivery, verdict: Verdict): Verdict {
 }
 
 /** An outcome without anything that the receiver wrote. */
-function withoutWords(outcome: Outcome, why: 'erased' | 'perhaps erased'): Outcome {
+function withoutAnswer(outcome: Outcome, why: 'erased' | 'perhaps erased'): Outcome {
   const was = why === 'erased' ? 'was erased' : 'may have been erased'
   const error = outcome.error === undefined ? undefined : `the message ${was} while it was being sent`
   return { ...outcome, error, response: undefined, responseHeaders: undefined }
@@ -257,7 +257,7 @@ const cutOff = 'Sluice stopped before an answer came. The attempt does not count
 const aborted: Outcome = { ...nothing, code: 'aborted', error: 'the worker was no longer sure of its lease' }
 const vanished: Outcome = { ...nothing, code: 'internal', error: 'the message no longer exists' }
 
-export interface PumpParts {
+export interface PumpDeps {
   readonly clock: Clock
   readonly random: Random
   readonly scheduler: Scheduler<Delivery>

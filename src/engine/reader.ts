@@ -44,15 +44,15 @@ interface LaneRequest {
  * take turns, and lanes without anything to send go before the others; a turn costs the same however many lanes wait.
  */
 export class Reader {
-  readonly #parts: ReaderParts
+  readonly #deps: ReaderDeps
   readonly #requests = new Map<OwnedLane, LaneRequest>()
   /** Waiting lanes by whether they have something to send. A lane that has sent all meanwhile is in both. */
   readonly #full = new FairQueue<LaneRequest>()
   readonly #empty = new FairQueue<LaneRequest>()
   #scheduled = false
 
-  constructor(parts: ReaderParts) {
-    this.#parts = parts
+  constructor(deps: ReaderDeps) {
+    this.#deps = deps
   }
 
   /** Lanes that wait to be read. */
@@ -64,7 +64,7 @@ export class Reader {
   request(owned: OwnedLane, itsClass: Class): void {
     const wanted = owned.rows.classesToRead(itsClass)
     if (wanted.length === 0) return this.#hurry(owned)
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     let request = this.#requests.get(owned)
     if (request === undefined) {
       request = { owned, classes: [], wasEmpty: owned.lane.queued === 0, taken: false }
@@ -95,10 +95,10 @@ export class Reader {
 
   /** The fast path: queues a row that this process has just stored. False means that it must be read. */
   acceptStored(owned: OwnedLane, { identity, dueAt }: StoredMessage, begunAt: SteadyMs): boolean {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     if (!owned.acceptStored(identity.key, begunAt, now)) return false
     const row = { ...plainRow, message: identity.key, dueAt }
-    this.#parts.scheduler.offer(owned.lane, fresh, new Delivery(owned, row, now), now)
+    this.#deps.scheduler.offer(owned.lane, fresh, new Delivery(owned, row, now), now)
     return true
   }
 
@@ -129,14 +129,14 @@ export class Reader {
   #soon(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    this.#parts.clock.soon(() => {
+    this.#deps.clock.soon(() => {
       this.#scheduled = false
       this.readNow()
     })
   }
 
   async #read(requests: readonly PageRequest[]): Promise<void> {
-    const { store, clock, loop, onTrouble } = this.#parts
+    const { store, clock, loop, onTrouble } = this.#deps
     const reads = requests.map(({ owned, class: itsClass }) => owned.rows.readOf(itsClass))
     let pages: DueRows[] | undefined
     try {
@@ -159,7 +159,7 @@ export class Reader {
   }
 
   #take(request: PageRequest, page: DueRows, limit: number, horizons: Horizons): void {
-    const { clock, scheduler, loop, onUnwanted } = this.#parts
+    const { clock, scheduler, loop, onUnwanted } = this.#deps
     const { owned, class: itsClass } = request
     const now = clock.steady()
     if (owned.lane.order) this.#takeOrdered(request, page, limit, horizons, now)
@@ -185,7 +185,7 @@ export class Reader {
     horizons: Horizons,
     now: SteadyMs,
   ): void {
-    const { scheduler, onUnwanted } = this.#parts
+    const { scheduler, onUnwanted } = this.#deps
     const { rows } = owned
     const lane = owned.lane as OrderedLane<Delivery>
     const horizon = itsClass === replay ? undefined : horizons.get(owned)
@@ -253,7 +253,7 @@ function horizonsOf(requests: readonly PageRequest[], reads: readonly DueRead[],
   return horizons
 }
 
-interface ReaderParts {
+interface ReaderDeps {
   readonly store: Pick<Store, 'readDue'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

@@ -15,15 +15,15 @@ import type { Reader } from './reader.ts'
 
 /** Settles deliveries: says what is recorded of each, and brings its lane in line once that is durable. */
 export class Settling {
-  readonly #parts: SettlingParts
+  readonly #deps: SettlingDeps
 
-  constructor(parts: SettlingParts) {
-    this.#parts = parts
+  constructor(deps: SettlingDeps) {
+    this.#deps = deps
   }
 
   /** An attempt ended, and the verdict on its delivery is decided. Answers the attempt's id. */
   attempted(delivery: Delivery, outcome: Outcome, verdict: Verdict, effect: LaneEffect, now: SteadyMs): string {
-    const { clock, randomText } = this.#parts
+    const { clock, randomText } = this.#deps
     const id = encodeId('atmpt', firstKeyAt(clock.now()), randomText)
     const { startedAt } = delivery
     const attempt = {
@@ -51,13 +51,13 @@ export class Settling {
 
   /** As `unattempted`, for a delivery that waits. In an ordered lane it keeps its place until that is recorded. */
   waitingEnds(delivery: Delivery, verdict: Verdict): void {
-    delivery.ordered?.beginEnding(this.#parts.clock.steady())
+    delivery.ordered?.beginEnding(this.#deps.clock.steady())
     this.unattempted(delivery, verdict)
   }
 
   /** The health of a lane's receiver changed in a way that its next owner must know. */
   healthChanged(owned: OwnedLane, change: HealthChange, now: SteadyMs): void {
-    const { scheduler, queue } = this.#parts
+    const { scheduler, queue } = this.#deps
     const endpoint = owned.endpoint.key
     scheduler.reconsider(owned.lane, now)
     owned.beginSettle()
@@ -83,7 +83,7 @@ export class Settling {
     const { key: endpoint, app } = owned.endpoint
     const inOrder = delivery.ordered !== undefined
     owned.beginSettle()
-    this.#parts.queue.add({
+    this.#deps.queue.add({
       settlement: { endpoint, app, row, attempt, verdict, inOrder },
       holdMs,
       disable,
@@ -97,7 +97,7 @@ export class Settling {
 
   /** A verdict is durable, or no longer this worker's to record. */
   #recorded(delivery: Delivery, verdict: Verdict): void {
-    const { clock, loop } = this.#parts
+    const { clock, loop } = this.#deps
     const { owned, row, ordered } = delivery
     owned.settled(row.message, verdict)
     if (ordered) this.#letNextStart(owned, ordered, verdict)
@@ -106,7 +106,7 @@ export class Settling {
 
   /** The next delivery in order may start. If an operator skipped this one while it was being sent, it ends now. */
   #letNextStart(owned: OwnedLane, ordered: OrderedState, verdict: Verdict): void {
-    const { clock, scheduler, reader, loop } = this.#parts
+    const { clock, scheduler, reader, loop } = this.#deps
     const now = clock.steady()
     ordered.recorded(verdict, now)
     scheduler.reconsider(owned.lane, now)
@@ -125,13 +125,13 @@ export class Settling {
   ): Notice | undefined {
     const type = counts(outcome.code) ? attemptNotice(state, row.attempts) : undefined
     if (type === undefined || owned.endpoint.app === managementApplication) return undefined
-    const timestamp = new Date(this.#parts.clock.now() - Math.round(now - startedAt)).toISOString()
+    const timestamp = new Date(this.#deps.clock.now() - Math.round(now - startedAt)).toISOString()
     const lastAttempt = { id, responseStatusCode: outcome.status, timestamp }
     return { type, endpoint: owned.endpoint.key, message: row.message, data: { lastAttempt } }
   }
 }
 
-interface SettlingParts {
+interface SettlingDeps {
   readonly clock: Clock
   readonly randomText: RandomText
   readonly scheduler: Scheduler<Delivery>
@@ -174,7 +174,7 @@ interface HealthUpdate {
 
 /** Entries on their way to the store, recorded in batches. Trouble with the store is waited out: the attempts were made. */
 export class SettleQueue {
-  readonly #parts: SettleQueueParts
+  readonly #deps: SettleQueueDeps
   #entries: SettleEntry[] = []
   #updates: HealthUpdate[] = []
   #drops = 0
@@ -188,8 +188,8 @@ export class SettleQueue {
   #retryMs = firstRetryMs
   #awaitingEmpty: (() => void)[] = []
 
-  constructor(parts: SettleQueueParts) {
-    this.#parts = parts
+  constructor(deps: SettleQueueDeps) {
+    this.#deps = deps
   }
 
   /** Entries that are not recorded yet. */
@@ -239,14 +239,14 @@ export class SettleQueue {
     if (this.#busy || this.#waitingOut) return
     if (this.#entries.length >= batchRows) this.#flush()
     else if (this.#urgent) this.#flushThisTurn()
-    else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
+    else this.#cancelTimer ??= this.#deps.clock.after(delayMs, () => this.#flush())
   }
 
   /** Entries that are added until the turn ends go along. */
   #flushThisTurn(): void {
     if (this.#flushPlanned) return
     this.#flushPlanned = true
-    this.#parts.clock.soon(() => {
+    this.#deps.clock.soon(() => {
       this.#flushPlanned = false
       if (this.#urgent && !this.#waitingOut) this.#flush()
     })
@@ -264,7 +264,7 @@ export class SettleQueue {
   }
 
   async #record(batch: readonly SettleEntry[], updates: readonly HealthUpdate[]): Promise<void> {
-    const { store, clock, membership, loop, onTrouble } = this.#parts
+    const { store, clock, membership, loop, onTrouble } = this.#deps
     const { worker } = membership
     const drops = this.#drops
     let result: 'settled' | 'fenced' | 'trouble'
@@ -310,7 +310,7 @@ export class SettleQueue {
   }
 }
 
-interface SettleQueueParts {
+interface SettleQueueDeps {
   readonly store: Pick<Store, 'settle'>
   readonly clock: Clock
   readonly membership: Pick<Membership, 'worker' | 'lose'>

@@ -17,22 +17,22 @@ const shareMs = 1000
 
 /** Stores a snapshot of an owned lane when a process asks for one. The requests of one turn are answered together. */
 export class Snapshots {
-  readonly #parts: SnapshotsParts
+  readonly #deps: SnapshotsDeps
   readonly #requested = new Set<number>()
   #answers = 0
 
-  constructor(parts: SnapshotsParts) {
-    this.#parts = parts
+  constructor(deps: SnapshotsDeps) {
+    this.#deps = deps
   }
 
   request(endpoints: readonly number[]): void {
-    if (this.#requested.size === 0) this.#parts.clock.soon(() => void this.#answer())
+    if (this.#requested.size === 0) this.#deps.clock.soon(() => void this.#answer())
     for (const endpoint of endpoints) this.#requested.add(endpoint)
   }
 
   /** Never rejects: without an answer, the process that asked uses the stored state. */
   async #answer(): Promise<void> {
-    const { store, membership, onTrouble } = this.#parts
+    const { store, membership, onTrouble } = this.#deps
     const endpoints = [...this.#requested]
     this.#requested.clear()
     const answers = this.#take(endpoints)
@@ -45,7 +45,7 @@ export class Snapshots {
   }
 
   #take(endpoints: readonly number[]): { endpoint: number; snapshot: string }[] {
-    const { clock, queue, pump, registry } = this.#parts
+    const { clock, queue, pump, registry } = this.#deps
     const now = clock.steady()
     const lanes = new Map<number, OwnedLane>()
     registry.each((owned) => lanes.set(owned.endpoint.key, owned), endpoints)
@@ -66,7 +66,7 @@ export class Snapshots {
     ended: readonly number[],
     now: SteadyMs,
   ): LaneSnapshot {
-    const { membership, scheduler, loop } = this.#parts
+    const { membership, scheduler, loop } = this.#deps
     const { throttleRate, throttlePeriodSeconds } = endpoint
     return {
       worker: membership.worker,
@@ -113,7 +113,7 @@ function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs
   return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }
 
-interface SnapshotsParts {
+interface SnapshotsDeps {
   readonly store: Pick<Store, 'answerLanes'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>

@@ -28,9 +28,9 @@ export class WorkerJobs {
   readonly #move: Job
   readonly #trim: Job
 
-  constructor(parts: WorkerJobsParts) {
-    const { store, clock, regions, onTrouble } = parts
-    const trimmer = new Trimmer(parts)
+  constructor(deps: WorkerJobsDeps) {
+    const { store, clock, regions, onTrouble } = deps
+    const trimmer = new Trimmer(deps)
     this.#tasks = new Tasks(store, clock, regions, onTrouble)
     this.#expand = new Job(clock, async () => (await store.expand(expandRows)).more, onTrouble)
     this.#remove = new Job(clock, async () => (await store.sweepRemoved()).more, onTrouble)
@@ -80,7 +80,7 @@ export class WorkerJobs {
   }
 }
 
-interface WorkerJobsParts extends TrimmerParts {
+interface WorkerJobsDeps extends TrimmerDeps {
   readonly store: Store
   /** The regions of this worker, whose tasks it takes. */
   readonly regions: Regions
@@ -95,17 +95,17 @@ const chunkRows = 500
  * delivery that is being sent stays, and counts.
  */
 class Trimmer {
-  readonly #parts: TrimmerParts
+  readonly #deps: TrimmerDeps
   #round: LaneTrim[] = []
 
-  constructor(parts: TrimmerParts) {
-    this.#parts = parts
+  constructor(deps: TrimmerDeps) {
+    this.#deps = deps
   }
 
   /** Trims one lane; answers whether there are more to trim. A new round begins when the last one is over. */
   async step(): Promise<boolean> {
     if (this.#round.length === 0) {
-      this.#parts.registry.each(
+      this.#deps.registry.each(
         (owned) => this.#limitOf(owned) && this.#round.push({ owned, counted: undefined, trimmed: false }),
       )
     }
@@ -117,12 +117,12 @@ class Trimmer {
   }
 
   #limitOf({ endpoint, lane }: OwnedLane): number | undefined {
-    return lane.closed ? undefined : trimmedTo(endpoint, this.#parts.waitingLimit)
+    return lane.closed ? undefined : trimmedTo(endpoint, this.#deps.waitingLimit)
   }
 
   /** Counts a page, or ends up to a chunk of deliveries; answers whether more of the lane is left to do. */
   async #trim(trim: LaneTrim): Promise<boolean> {
-    const { store } = this.#parts
+    const { store } = this.#deps
     const { owned } = trim
     const limit = this.#limitOf(owned)
     if (limit === undefined) return false
@@ -152,7 +152,7 @@ class Trimmer {
 
   /** The oldest waiting rows: those in memory end when their turn comes, the others at once. */
   async #survey(owned: OwnedLane, count: number): Promise<ReturnType<LaneRows['endSurvey']>> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#deps
     owned.rows.beginSurvey()
     const rows = await store.readFronts(owned.endpoint.key, chunkRows).catch((error) => {
       owned.rows.endSurvey([], clock.steady())
@@ -163,7 +163,7 @@ class Trimmer {
 
   /** Resolves when the end of every row is recorded. */
   #end(owned: OwnedLane, rows: readonly PendingRow[]): Promise<void> {
-    const { clock, settling } = this.#parts
+    const { clock, settling } = this.#deps
     let left = rows.length
     return new Promise((resolve) => {
       for (const row of rows) {
@@ -189,7 +189,7 @@ interface Counted {
   surplus: number | undefined
 }
 
-interface TrimmerParts {
+interface TrimmerDeps {
   readonly store: Pick<Store, 'surveyWaiting' | 'readFronts'>
   readonly clock: Clock
   readonly registry: LaneRegistry

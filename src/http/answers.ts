@@ -8,7 +8,7 @@ import type { Clock } from '../domain/clock.ts'
 import { Backlog } from '../domain/turns.ts'
 import { asAppError, problem, statusOf } from '../operations/errors.ts'
 import { STATUS_CODES } from '../wire/network.ts'
-import type { HttpContext } from './app.ts'
+import type { HttpDeps } from './app.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import type { Pipelining } from './pipelining.ts'
 
@@ -66,9 +66,9 @@ export function answerError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  context: Pick<HttpContext, 'onBug' | 'onHangUp' | 'onRefusedPublish' | 'clock' | 'requestTimeoutMs'>,
+  deps: Pick<HttpDeps, 'onBug' | 'onHangUp' | 'onRefusedPublish' | 'clock' | 'requestTimeoutMs'>,
 ): void {
-  const { onBug, onHangUp, onRefusedPublish } = context
+  const { onBug, onHangUp, onRefusedPublish } = deps
   const hungUp = isHangUp(error, request)
   // The client never sees this answer, but it ends the request, and with it the reservation of its Idempotency-Key.
   const known = hungUp ? new AppError('request_timeout', 'The client hung up.') : refusalOf(error)
@@ -89,9 +89,9 @@ export function answerError(
   const endsEarly = reply.getHeader('connection') === 'close' && !request.raw.complete && !hungUp && status !== 408
   if (!endsEarly) return void reply.send(body)
   // Half of the time that Node allows for the whole request, so that this answer is the only one.
-  const limitMs = Math.min(lingerMs, context.requestTimeoutMs / 2)
+  const limitMs = Math.min(lingerMs, deps.requestTimeoutMs / 2)
   reply.header('content-length', Buffer.byteLength(body))
-  reply.send(Readable.from(afterRest(body, request.raw, context.clock, limitMs), { objectMode: false }))
+  reply.send(Readable.from(afterRest(body, request.raw, deps.clock, limitMs), { objectMode: false }))
 }
 
 /**
@@ -141,7 +141,7 @@ export function clientErrorAnswers(
   pipelining: () => Pipelining,
 ): (error: NodeJS.ErrnoException, socket: Duplex) => void {
   const answer = (error: NodeJS.ErrnoException, socket: Duplex) => {
-    const end = () => (socket.writable ? endWith(socket, describe(error)) : (socket as Socket).destroySoon())
+    const end = () => (socket.writable ? endWith(socket, parserRefusal(error)) : (socket as Socket).destroySoon())
     const connection = pipelining().of(socket)
     if (connection === undefined) end()
     else connection.endAfterAnswers(end)
@@ -216,7 +216,7 @@ function endWith(socket: Duplex, error: AppError, url = ''): void {
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }
 
-function describe({ code }: NodeJS.ErrnoException): AppError {
+function parserRefusal({ code }: NodeJS.ErrnoException): AppError {
   if (code === requestTimeout) {
     return new AppError('request_timeout', 'The request did not arrive in time (requestTimeout).')
   }
@@ -265,7 +265,7 @@ export function answerOtherMethods(app: FastifyInstance): void {
   const byUrl = new Map<string, Declared>()
   app.addHook('onRoute', ({ url, method }) => {
     const { methods } = byUrl.get(url) ?? { methods: new Set() }
-    byUrl.set(url, { parts: partsOf(url), methods })
+    byUrl.set(url, { parts: segmentsOf(url), methods })
     for (const name of [method].flat()) methods.add(name)
   })
   app.addHook('onRequest', (request, reply, done) => {
@@ -285,7 +285,7 @@ export function answerOtherMethods(app: FastifyInstance): void {
  */
 function methodsAt(url: string, declared: Iterable<Declared>): ReadonlySet<string> {
   // The star asks about the server itself, which answers for its first page.
-  const path = url === '*' ? [] : partsOf(url.split('?', 1)[0] as string).map(decoded)
+  const path = url === '*' ? [] : segmentsOf(url.split('?', 1)[0] as string).map(decoded)
   const known = new Set<string>()
   for (const { parts, methods } of declared) {
     if (parts.length !== path.length) continue
@@ -295,7 +295,7 @@ function methodsAt(url: string, declared: Iterable<Declared>): ReadonlySet<strin
 }
 
 /** The words of a path. The router takes two slashes for one, and ignores one at the end. */
-function partsOf(path: string): string[] {
+function segmentsOf(path: string): string[] {
   return path.split('/').filter((part) => part !== '')
 }
 

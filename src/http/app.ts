@@ -2,7 +2,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
 import { routes } from '../features/routes.ts'
 import { read } from '../operations/access.ts'
-import { type Context, type Limits, type Parts, partsOf } from '../operations/parts.ts'
+import { type Limits, type ServiceDeps, type Services, servicesOf } from '../operations/services.ts'
 import {
   allowOrigins,
   answerError,
@@ -21,7 +21,7 @@ import { acceptBodies, register } from './register.ts'
 import { boundUnread, boundUploads } from './transfers.ts'
 
 /** The parts of the program that the server works with. */
-export interface HttpContext extends Context, PageOptions {
+export interface HttpDeps extends ServiceDeps, PageOptions {
   /** How long a client may take to send a request. */
   readonly requestTimeoutMs: number
   readonly limits: HttpLimits
@@ -67,14 +67,14 @@ const sweepMs = 20
  * Builds the API. A request goes: route → key (`onRequest`) → bytes of its body → the pipeline of its route
  * (`operations/pipeline.ts`) → answer; any error on the way goes through `answerError`.
  */
-export function buildApp(context: HttpContext, parts: Parts = partsOf(context)): FastifyInstance {
+export function buildApp(deps: HttpDeps, services: Services = servicesOf(deps)): FastifyInstance {
   const app = Fastify({
     logger: false,
-    bodyLimit: context.bodyLimitBytes,
-    requestTimeout: context.requestTimeoutMs,
+    bodyLimit: deps.bodyLimitBytes,
+    requestTimeout: deps.requestTimeoutMs,
     // Slower than any client that means well; checked every second, because Node looks only that often.
     http: {
-      headersTimeout: Math.min(10_000, context.requestTimeoutMs),
+      headersTimeout: Math.min(10_000, deps.requestTimeoutMs),
       connectionsCheckingInterval: 1000,
       requireHostHeader: false,
     },
@@ -87,41 +87,41 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
       ignoreDuplicateSlashes: true,
       maxParamLength: 256,
     },
-    clientErrorHandler: clientErrorAnswers(context.clock, () => pipelining),
-    frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, context),
+    clientErrorHandler: clientErrorAnswers(deps.clock, () => pipelining),
+    frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, deps),
   })
-  const limit = new ConnectionLimit(app.server, context.limits.maxConnections, context.clock, context.onFull)
-  const pipelining = new Pipelining(app.server, context.clock, limit)
-  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context))
-  const pages = pageAnswers(context)
+  const limit = new ConnectionLimit(app.server, deps.limits.maxConnections, deps.clock, deps.onFull)
+  const pipelining = new Pipelining(app.server, deps.clock, limit)
+  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, deps))
+  const pages = pageAnswers(deps)
   app.setNotFoundHandler((request, reply) => pages.answer(request, reply))
   app.removeAllContentTypeParsers()
-  rememberAddresses(app, context.trustedProxies)
+  rememberAddresses(app, deps.trustedProxies)
   setAnswerHeaders(app)
   answerOddRequests(app)
   allowOrigins(app)
   answerOtherMethods(app)
-  endConnectionsOnClose(app, context.clock)
+  endConnectionsOnClose(app, deps.clock)
   app.addHook('preClose', async () => {
-    parts.live.close()
-    await parts.arrivals.close()
+    services.live.close()
+    await services.arrivals.close()
   })
-  boundUnread(app, context.clock, context.limits)
+  boundUnread(app, deps.clock, deps.limits)
 
   app.register(async (open) => {
     // Bodies from senders without a key: those of sources.
-    boundUploads(open, context.clock, context.bodyLimitBytes, context.limits, 'answered')
+    boundUploads(open, deps.clock, deps.bodyLimitBytes, deps.limits, 'answered')
     acceptBodies(open)
-    for (const route of routes) if (route.need === 'open') register(open, route, parts)
+    for (const route of routes) if (route.need === 'open') register(open, route, services)
   })
   app.register(async (closed) => {
-    guard(closed, parts.auth)
-    limitRates(closed, context.clock, context.limits)
-    boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits, 'read')
+    guard(closed, services.auth)
+    limitRates(closed, deps.clock, deps.limits)
+    boundUploads(closed, deps.clock, deps.bodyLimitBytes, deps.limits, 'read')
     acceptBodies(closed)
-    for (const route of routes) if (route.need !== 'open') register(closed, route, parts)
+    for (const route of routes) if (route.need !== 'open') register(closed, route, services)
   })
-  offerMetrics(app, context, parts)
+  offerMetrics(app, deps, services)
   app.register(async (open) => pages.declare(open))
   return app
 }
@@ -146,13 +146,13 @@ function endConnectionsOnClose(app: FastifyInstance, clock: Clock): void {
 }
 
 /** Answers `/metrics` of the API, to keys for the whole server with the scope `read`, or to everyone if that is set. */
-function offerMetrics(app: FastifyInstance, context: HttpContext, { auth }: Parts): void {
-  const { metrics } = context
+function offerMetrics(app: FastifyInstance, deps: HttpDeps, { auth }: Services): void {
+  const { metrics } = deps
   if (metrics === undefined) return
   app.register(async (scope) => {
     if (!metrics.isPublic) {
       guard(scope, auth)
-      limitRates(scope, context.clock, context.limits)
+      limitRates(scope, deps.clock, deps.limits)
     }
     scope.get('/metrics', { config: metrics.isPublic ? {} : { need: read } }, async (request, reply) => {
       const { type, text } = await metrics.write(request.headers.accept)

@@ -10,13 +10,13 @@ const restMs = 1000
 interface Network {
   readonly name: string
   /** In the order in which they connected. */
-  readonly places: Set<Place>
+  readonly places: Set<ConnectionSlot>
   /** Those without a request under way; the one that has been idle for longest is first. */
-  readonly idle: Set<Place>
+  readonly idle: Set<ConnectionSlot>
 }
 
 /** The place that a connection takes. */
-export class Place {
+export class ConnectionSlot {
   readonly socket: Socket
   readonly network: Network
   readonly #clock: Clock
@@ -57,7 +57,7 @@ export class ConnectionLimit {
   readonly #networks = new Map<string, Network>()
   /** The networks by the number of their connections. */
   readonly #bySize: Set<Network>[] = []
-  readonly #places = new WeakMap<object, Place>()
+  readonly #places = new WeakMap<object, ConnectionSlot>()
   #count = 0
 
   constructor(server: Server, atMost: number, clock: Clock, onFull: () => void = () => {}) {
@@ -73,7 +73,7 @@ export class ConnectionLimit {
   }
 
   /** The place of a socket; undefined for one that got none. */
-  of(socket: object): Place | undefined {
+  of(socket: object): ConnectionSlot | undefined {
     return this.#places.get(socket)
   }
 
@@ -94,7 +94,7 @@ export class ConnectionLimit {
     }
     const network = this.#networks.get(name) ?? { name, places: new Set(), idle: new Set() }
     this.#networks.set(name, network)
-    const place = this.#resize(network, () => new Place(socket, network, this.#clock))
+    const place = this.#resize(network, () => new ConnectionSlot(socket, network, this.#clock))
     this.#count++
     this.#places.set(socket, place)
     socket.once('close', () => this.#leave(place))
@@ -115,7 +115,7 @@ export class ConnectionLimit {
     return true
   }
 
-  #leave(place: Place): void {
+  #leave(place: ConnectionSlot): void {
     const { network } = place
     if (!network.places.has(place)) return
     this.#resize(network, () => network.places.delete(place))

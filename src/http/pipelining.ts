@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { Backlog } from '../domain/turns.ts'
-import type { ConnectionLimit, Place } from './connection-limit.ts'
+import type { ConnectionLimit, ConnectionSlot } from './connection-limit.ts'
 
 /** Requests of one connection that are under way or whose answers are unread. Further ones stay unparsed. */
 const openAtMost = 16
@@ -98,7 +98,7 @@ class Turn {
 export class Connection {
   readonly #socket: Socket
   readonly #turn: Turn
-  readonly #place: Place
+  readonly #place: ConnectionSlot
   readonly #parse: (bytes: Buffer) => void
   #open = 0
   #latest: IncomingMessage | undefined
@@ -117,7 +117,7 @@ export class Connection {
   #until: SteadyMs | undefined
   #onAnswered: (() => void) | undefined
 
-  constructor(socket: Socket, turn: Turn, place: Place) {
+  constructor(socket: Socket, turn: Turn, place: ConnectionSlot) {
     this.#socket = socket
     this.#turn = turn
     this.#place = place

@@ -3,9 +3,9 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import { type BodyKind, kindOf, lineTypes, mediaType } from '../operations/check.ts'
-import type { Parts } from '../operations/parts.ts'
 import { ignoredHeader, pipelineOf } from '../operations/pipeline.ts'
 import { type Route, urlOf } from '../operations/route.ts'
+import type { Services } from '../operations/services.ts'
 import { treatmentOf, unknownFieldsHeader } from '../operations/unknown-names.ts'
 import { checkEncoding } from '../operations/validate.ts'
 import { announcedBytes, HungUp, hasHungUp } from './connection.ts'
@@ -20,20 +20,20 @@ declare module 'fastify' {
 /**
  * Makes Fastify serve a route: bytes come in, and go the way of `operations/pipeline.ts`.
  */
-export function register(scope: FastifyInstance, route: Route, parts: Parts): void {
+export function register(scope: FastifyInstance, route: Route, services: Services): void {
   const { need, admit } = route
-  const run = pipelineOf(route, parts)
+  const run = pipelineOf(route, services)
   scope.route({
     // One route for both: Fastify's own route for HEAD would take as long to register as that for GET.
     method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
     url: urlOf(route),
-    ...(route.bodyLimit && { bodyLimit: route.bodyLimit(parts) }),
+    ...(route.bodyLimit && { bodyLimit: route.bodyLimit(services) }),
     config: { kind: need === 'open' ? 'any' : kindOf(route), ...(need !== 'open' && { need }) },
-    ...(admit && { onRequest: (request: FastifyRequest) => admit(request, parts) }),
+    ...(admit && { onRequest: (request: FastifyRequest) => admit(request, services) }),
     ...(route.method === 'GET' && { onSend: leaveBodyOut }),
     handler: async (request, reply) => {
       const { status, headers, body, type } = await run(request, {
-        unknownFields: treatmentOf(request.headers[unknownFieldsHeader], parts.limits.unknownFields),
+        unknownFields: treatmentOf(request.headers[unknownFieldsHeader], services.limits.unknownFields),
         checked: ({ ignored }) => {
           if (!ignored.isEmpty) reply.header(ignoredHeader, String(ignored))
         },

@@ -2,8 +2,8 @@ import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { WaitingBound } from '../domain/flow.ts'
 import { RecentRate } from '../domain/rate.ts'
-import type { Parts } from '../domain/turns.ts'
-import type { CommitObserver } from '../metrics/commits.ts'
+import type { Sliced } from '../domain/turns.ts'
+import type { CommitObserver } from '../metrics/observed-store.ts'
 import type { Counted, QueueSurvey } from '../metrics/queue-survey.ts'
 import type { Publication, RestingEnd, Settlement } from '../store/store.ts'
 
@@ -220,7 +220,7 @@ export class Depths implements CommitObserver {
   }
 
   /** In slices: with 100,000 endpoints it takes a tenth of a second. */
-  *#correct(counted: Counted): Parts<void> {
+  *#correct(counted: Counted): Sliced<void> {
     const now = this.#clock.steady()
     for (const [endpoint, { app, count }] of counted) {
       yield

@@ -31,7 +31,7 @@ interface Unanswered {
   refuse(reason: unknown): void
 }
 
-interface GroupCommitParts {
+interface GroupCommitDeps {
   readonly store: Pick<Store, 'publish' | 'dialect'>
   readonly clock: Clock
 }
@@ -41,7 +41,7 @@ interface GroupCommitParts {
  * transactions are under way, later arrivals gather for the next.
  */
 export class GroupCommit {
-  readonly #parts: GroupCommitParts
+  readonly #deps: GroupCommitDeps
   #waiting: Unanswered[] = []
   /** Transactions under way. */
   readonly #groups = new Set<readonly Unanswered[]>()
@@ -49,8 +49,8 @@ export class GroupCommit {
   readonly #rate = new RecentRate(1000)
   #planned = false
 
-  constructor(parts: GroupCommitParts) {
-    this.#parts = parts
+  constructor(deps: GroupCommitDeps) {
+    this.#deps = deps
   }
 
   add(one: Unanswered): void {
@@ -60,10 +60,10 @@ export class GroupCommit {
 
   /** One transaction begins per turn, so that other work gets its turn in between. */
   #soon(): void {
-    if (this.#planned || this.#waiting.length === 0 || this.#groups.size === groupsAtOnce[this.#parts.store.dialect])
+    if (this.#planned || this.#waiting.length === 0 || this.#groups.size === groupsAtOnce[this.#deps.store.dialect])
       return
     this.#planned = true
-    this.#parts.clock.soon(() => {
+    this.#deps.clock.soon(() => {
       this.#planned = false
       void this.#storeGroup(this.#takeGroup())
       this.#soon()
@@ -72,7 +72,7 @@ export class GroupCommit {
 
   /** The likely wait of a message that arrives now: as long as the oldest has waited, or as the messages ahead will take. */
   delayMs(): number {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     let oldest = this.#waiting[0]?.since ?? now
     let unanswered = this.#waiting.length
     for (const group of this.#groups) {
@@ -89,13 +89,13 @@ export class GroupCommit {
     this.#groups.add(group)
     let answer: (one: Unanswered, i: number) => void
     try {
-      const answers = await this.#parts.store.publish(group.map(({ publication }) => publication))
+      const answers = await this.#deps.store.publish(group.map(({ publication }) => publication))
       answer = (one, i) => one.stored(answers[i] as Published)
     } catch (error) {
       answer = (one) => one.failed(error)
     }
     this.#groups.delete(group)
-    this.#rate.add(group.length, this.#parts.clock.steady())
+    this.#rate.add(group.length, this.#deps.clock.steady())
     // The disk takes the next group in while this one is answered. A small group waits: answers bring it more messages, and
     // fewer transactions cost less.
     if (!this.#planned && this.#waiting.length * 2 >= group.length) void this.#storeGroup(this.#takeGroup())

@@ -7,7 +7,7 @@ import type { AppSubscriptions, SubscriptionSource } from './subscriptions.ts'
 /** Stores what was prepared, and then calls `pending.stored` or `pending.failed` once. Must not throw. */
 export type Commit<A extends Answer> = (pending: Pending<A>) => void
 
-interface PendingParts<A extends Answer> {
+interface PendingDeps<A extends Answer> {
   readonly source: SubscriptionSource
   readonly preparer: Preparer
   readonly clock: Clock
@@ -28,13 +28,13 @@ interface PendingParts<A extends Answer> {
  */
 export class Pending<A extends Answer> {
   readonly since: SteadyMs
-  readonly #parts: PendingParts<A>
+  readonly #deps: PendingDeps<A>
   #prepared: Prepared | undefined
   #tries = 0
 
-  constructor(parts: PendingParts<A>) {
-    this.#parts = parts
-    this.since = parts.clock.steady()
+  constructor(deps: PendingDeps<A>) {
+    this.#deps = deps
+    this.since = deps.clock.steady()
   }
 
   get publications(): readonly Publication[] {
@@ -47,7 +47,7 @@ export class Pending<A extends Answer> {
 
   /** Never throws: the request's own promise carries every error. */
   start(): void {
-    const { source, ref } = this.#parts
+    const { source, ref } = this.#deps
     this.#tries++
     const known = source.known(ref)
     if (known === undefined) void this.#load()
@@ -58,7 +58,7 @@ export class Pending<A extends Answer> {
     this.#prepared?.settle(answer)
     if (answer.state === 'stale') return this.#again(this.#prepared?.subscriptions)
     try {
-      this.#parts.accept(answer, this.publications)
+      this.#deps.accept(answer, this.publications)
     } catch (error) {
       this.refuse(error)
     }
@@ -71,19 +71,19 @@ export class Pending<A extends Answer> {
   }
 
   refuse(reason: unknown): void {
-    this.#parts.refuse(reason)
+    this.#deps.refuse(reason)
   }
 
   async #load(): Promise<void> {
     try {
-      this.#prepare(await this.#parts.source.load(this.#parts.ref))
+      this.#prepare(await this.#deps.source.load(this.#deps.ref))
     } catch (error) {
       this.refuse(error)
     }
   }
 
   #prepare(subscriptions: AppSubscriptions): void {
-    const { preparer, items, request } = this.#parts
+    const { preparer, items, request } = this.#deps
     try {
       const prepared = preparer.prepare(subscriptions, items, request)
       if (prepared instanceof Promise) void this.#commitWhenPrepared(subscriptions, prepared)
@@ -103,16 +103,16 @@ export class Pending<A extends Answer> {
 
   #commit(prepared: Prepared): void {
     this.#prepared = prepared
-    this.#parts.commit(this)
+    this.#deps.commit(this)
   }
 
   #refused(subscriptions: AppSubscriptions, error: unknown): void {
-    if (this.#parts.preparer.isOutdated(subscriptions, error, this.since)) this.#again(subscriptions)
+    if (this.#deps.preparer.isOutdated(subscriptions, error, this.since)) this.#again(subscriptions)
     else this.refuse(error)
   }
 
   #again(stale: AppSubscriptions | undefined): void {
-    const { source, ref } = this.#parts
+    const { source, ref } = this.#deps
     if (stale) source.forget(ref, stale)
     if (this.#tries === staleTries) this.refuse(keepChanging())
     else this.start()

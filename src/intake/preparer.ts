@@ -1,13 +1,13 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { allAtOnce, type Parts, Turns } from '../domain/turns.ts'
+import { allAtOnce, type Sliced, Turns } from '../domain/turns.ts'
 import type { Filter, Filterable } from '../shaping/filter.ts'
 import type { Once, StoredTogether } from '../store/publishing.ts'
 import type { Publication } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { type Item, plainPublication, UnknownEndpoint } from './publication.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
-import { Forms, stepsOf, type Treated, treat } from './treat.ts'
+import { Forms, stepsOf, type Treated, treat } from './treatments.ts'
 
 /** A refusal by limits that are older than this is not final: the endpoints may have changed since. */
 const boundsFreshMs = 1000
@@ -55,7 +55,7 @@ export class Prepared {
   }
 }
 
-interface PreparerParts {
+interface PreparerDeps {
   readonly clock: Clock
   /** Without admission there is always room. */
   readonly admission?: Admission | undefined
@@ -73,7 +73,7 @@ export class Preparer {
   readonly #delayMs: () => number
   readonly #allowances: Allowances
 
-  constructor({ clock, admission, delayMs = () => 0 }: PreparerParts) {
+  constructor({ clock, admission, delayMs = () => 0 }: PreparerDeps) {
     this.#clock = clock
     this.#admission = admission
     this.#delayMs = delayMs
@@ -142,7 +142,7 @@ export class Preparer {
 }
 
 /** Whether any of the filters lets a message pass. */
-function* passesAny(filters: ReadonlySet<Filter>, message: Filterable, work: Work): Parts<boolean> {
+function* passesAny(filters: ReadonlySet<Filter>, message: Filterable, work: Work): Sliced<boolean> {
   for (const filter of filters) {
     yield
     // A filter that would take too long counts as passed: publishing the message would leave a dead letter.
@@ -157,7 +157,7 @@ function* publicationsOf(
   items: readonly Item[],
   request: Once | null,
   work: Work,
-): Parts<Publication[]> {
+): Sliced<Publication[]> {
   const publications: Publication[] = []
   let deliveries = 0
   for (const item of items) {

@@ -29,7 +29,7 @@ export interface AcceptedWithin extends Accepted {
   committed(): void
 }
 
-interface PublisherParts {
+interface PublisherDeps {
   readonly store: Pick<
     Store,
     'dialect' | 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether' | 'publishWithin'
@@ -46,7 +46,7 @@ interface PublisherParts {
  * in a group with other messages, together with the messages of its request, or within a transaction of its caller.
  */
 export class Publisher {
-  readonly #store: PublisherParts['store']
+  readonly #store: PublisherDeps['store']
   readonly #clock: Clock
   readonly #tracer: PublishTracer | undefined
   readonly #subscriptions: SubscriptionCache
@@ -56,7 +56,7 @@ export class Publisher {
   /** The Idempotency-Keys of requests under way: a second request with one of them is refused. */
   readonly #inFlight = new Set<string>()
 
-  constructor({ store, clock, admission, tracer }: PublisherParts) {
+  constructor({ store, clock, admission, tracer }: PublisherDeps) {
     this.#store = store
     this.#tracer = tracer
     this.#clock = clock
@@ -116,7 +116,7 @@ export class Publisher {
   }
 
   /**
-   * Stores a message within the transaction that is open on a connection of the caller's (see `Enlisting`). Answers at once
+   * Stores a message within the transaction that is open on a connection of the caller's (see `CallerTransaction`). Answers at once
    * on SQLite, by a promise on Postgres; throws or rejects like `publish`.
    */
   publishWithin(connection: object, ref: string, item: Item): AcceptedWithin | Promise<AcceptedWithin> {

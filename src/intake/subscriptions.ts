@@ -7,7 +7,7 @@ import { SubjectIndex } from '../shaping/subjects.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
 import type { Bounds } from './admission.ts'
 import { refusalFor } from './publication.ts'
-import { prepareTreatments, type Treatments } from './treat.ts'
+import { prepareTreatments, type Treatments } from './treatments.ts'
 
 /** The subscriptions of an application at one version, indexed for publishing. */
 export interface AppSubscriptions {

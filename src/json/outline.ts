@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { AppError } from '../domain/app-error.ts'
-import type { Parts } from '../domain/turns.ts'
+import type { Sliced } from '../domain/turns.ts'
 import { afterScalar, afterSpace, afterString, textOf, unexpected } from './token.ts'
 
 /** Where the values of a JSON text lie in its bytes. */
@@ -23,7 +23,7 @@ const parseStepsLimit = 1_000_000
 const valuesPerPart = 512
 
 /** A member of an object, or an element of an array, which has no name. */
-export interface Part {
+export interface JsonPart {
   /** Its name, or its index. */
   readonly name: string
   /** Where its name begins, or the value of an element. */
@@ -51,7 +51,7 @@ export class Outline {
   }
 
   /** Reads a body; undefined when it is not one JSON value. */
-  static *of(body: Uint8Array): Parts<Outline | undefined> {
+  static *of(body: Uint8Array): Sliced<Outline | undefined> {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
     if (!isUtf8(bytes)) return undefined
     try {
@@ -62,7 +62,7 @@ export class Outline {
     }
   }
 
-  static *#read(bytes: Buffer): Parts<Outline> {
+  static *#read(bytes: Buffer): Sliced<Outline> {
     const starts: number[] = []
     const ends: number[] = []
     /** The containers that are open, by their number. */
@@ -181,7 +181,7 @@ export class PartReader {
   }
 
   /** Undefined behind the last one. */
-  next(): Part | undefined {
+  next(): JsonPart | undefined {
     const start = this.#next
     if (start < 0) return undefined
     const { bytes } = this.#outline

@@ -1,5 +1,5 @@
 import { AppError } from '../domain/app-error.ts'
-import type { Span } from './scan.ts'
+import type { ByteSpan } from './scan.ts'
 import { afterScalar, afterSpace, afterString, textOf } from './token.ts'
 
 /** How deep a pointer may reach, which also bounds how deep shaping goes into a payload. */
@@ -38,7 +38,7 @@ const letterU = 0x75
  * Where the value that a JSON pointer names lies in the bytes; undefined when there is none, or when the bytes are not
  * JSON as far as they had to be read. Nothing in front of it or in it is built.
  */
-export function valueAt(body: Uint8Array, pointer: string): Span | undefined {
+export function valueAt(body: Uint8Array, pointer: string): ByteSpan | undefined {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   try {
     let at = afterSpace(bytes, 0)

@@ -3,7 +3,7 @@ import { AppError } from '../domain/app-error.ts'
 import { afterScalar, afterSpace, afterString, unexpected } from './token.ts'
 
 /** Where a member's value lies in the bytes: `start` is its first byte, `end` the one behind its last. */
-export interface Span {
+export interface ByteSpan {
   readonly start: number
   readonly end: number
 }
@@ -61,7 +61,7 @@ export class Scanner {
    * Throws AppError when the bytes are not acceptable. The answer is the span of the named member of the outermost
    * object; undefined when there is none. That member may have any number of values: it stays bytes.
    */
-  scan(body: Buffer, member?: string): Span | undefined {
+  scan(body: Buffer, member?: string): ByteSpan | undefined {
     if (!isUtf8(body)) throw new AppError('invalid_utf8', 'The body is not valid UTF-8.')
     const keys = this.#keys
     const open = this.#open
@@ -136,8 +136,8 @@ function tooDeep(limit: number): AppError {
 }
 
 /** Where the elements of an array lie. The bytes were scanned before, so nothing is checked here. */
-export function spansOfElements(body: Buffer, array: Span): Span[] {
-  const spans: Span[] = []
+export function spansOfElements(body: Buffer, array: ByteSpan): ByteSpan[] {
+  const spans: ByteSpan[] = []
   const last = array.end - 1
   let depth = 0
   let start = afterSpace(body, array.start + 1)

@@ -24,7 +24,7 @@ const sumsPerStep = 200
 /** Refused arrivals at sources are kept this long; they may hold personal data. */
 const samplesKeptMs = 7 * 24 * hour
 
-interface LeaderJobsParts {
+interface LeaderJobsDeps {
   readonly store: Store
   readonly clock: Clock
   /** Opened when there is something to publish, because it counts the waiting deliveries, which costs the store time. */
@@ -48,13 +48,13 @@ interface LeaderJobsParts {
 }
 
 /** All jobs that one process does for the whole store. A new job is an entry here. */
-export function leaderJobs(parts: LeaderJobsParts): LeaderJob[] {
-  const { store, clock, regions = null, deadFile, alerts, log } = parts
-  const bounds = new RestingSweep(store, parts.waitingLimit)
+export function leaderJobs(deps: LeaderJobsDeps): LeaderJob[] {
+  const { store, clock, regions = null, deadFile, alerts, log } = deps
+  const bounds = new RestingSweep(store, deps.waitingLimit)
   const preparer = new Preparer({ clock })
   const ends = new DeliveryEnds(store)
-  const retained = new RetentionSweep(store, parts.retention)
-  const runner = new ScheduleRunner(store, parts.publisher, parts.onTrouble, regions)
+  const retained = new RetentionSweep(store, deps.retention)
+  const runner = new ScheduleRunner(store, deps.publisher, deps.onTrouble, regions)
   // Jobs that read payloads are done for the regions of the process, whether it leads or not.
   const always = regions !== null
   return [
@@ -69,7 +69,7 @@ export function leaderJobs(parts: LeaderJobsParts): LeaderJob[] {
     {
       name: 'notices',
       everyMs: second,
-      step: () => sendNotices(store, preparer, parts.alertReceivers),
+      step: () => sendNotices(store, preparer, deps.alertReceivers),
     },
     {
       // Wakes lanes whose publisher died between its commit and its wake-up.
@@ -83,7 +83,7 @@ export function leaderJobs(parts: LeaderJobsParts): LeaderJob[] {
     {
       name: 'workers',
       everyMs: 5 * second,
-      step: logDeaths(store, clock, parts.leaseMs, log),
+      step: logDeaths(store, clock, deps.leaseMs, log),
     },
     ...(alerts === undefined ? [] : [alertJob(alerts)]),
     {
@@ -110,7 +110,7 @@ export function leaderJobs(parts: LeaderJobsParts): LeaderJob[] {
     {
       name: 'history',
       everyMs: minute,
-      step: () => tidyHistory(store, parts.hoursKeptMs),
+      step: () => tidyHistory(store, deps.hoursKeptMs),
     },
     {
       name: 'upkeep',
@@ -157,7 +157,7 @@ function logDeaths(
   store: Pick<Store, 'listWorkers'>,
   clock: Clock,
   leaseMs: number,
-  log: LeaderJobsParts['log'],
+  log: LeaderJobsDeps['log'],
 ): LeaderJob['step'] {
   const logged = new Set<number>()
   return async () => {

@@ -31,7 +31,7 @@ export interface Progress {
   readonly published: number
 }
 
-interface LeaderParts {
+interface LeaderDeps {
   readonly store: Pick<Store, 'lead' | 'resign'>
   readonly clock: Clock
   readonly leaseMs: number
@@ -55,7 +55,7 @@ interface Entry {
  * while it has it. After a crash another process leads once the lease has run out; after a stop, at once.
  */
 export class Leader {
-  readonly #parts: LeaderParts
+  readonly #deps: LeaderDeps
   readonly #jobs: readonly Entry[]
   /** When a job of this process last published. */
   publishedAt: SteadyMs = Number.NEGATIVE_INFINITY
@@ -66,15 +66,15 @@ export class Leader {
   #cancel = () => {}
   #underWay: Promise<void> = Promise.resolve()
 
-  constructor(parts: LeaderParts) {
-    this.#parts = parts
-    this.#jobs = parts.jobs.map((job) => {
+  constructor(deps: LeaderDeps) {
+    this.#deps = deps
+    this.#jobs = deps.jobs.map((job) => {
       const entry: Entry = {
         job,
         runs: new Job(
-          parts.clock,
+          deps.clock,
           () => this.#step(entry),
-          (error) => parts.onTrouble(job.name, error),
+          (error) => deps.onTrouble(job.name, error),
         ),
         underWay: Promise.resolve(),
         cancel: () => {},
@@ -92,7 +92,7 @@ export class Leader {
 
   /** Whether this process leads, by its own clock, counted from before it asked. */
   get leads(): boolean {
-    return this.#state === 'running' && this.#parts.clock.steady() < this.#leadsUntil
+    return this.#state === 'running' && this.#deps.clock.steady() < this.#leadsUntil
   }
 
   /** Whether it is known which process leads, and this one has no job left that gives lanes work. */
@@ -107,7 +107,7 @@ export class Leader {
     const led = this.leads
     this.halt()
     await Promise.allSettled([this.#underWay, ...this.#jobs.map(({ underWay }) => underWay)])
-    if (led) await this.#parts.store.resign(this.#parts.candidate)
+    if (led) await this.#deps.store.resign(this.#deps.candidate)
   }
 
   /** Stops without telling the store, as a crash would. */
@@ -134,7 +134,7 @@ export class Leader {
   }
 
   async #ask(): Promise<void> {
-    const { store, clock, candidate, leaseMs } = this.#parts
+    const { store, clock, candidate, leaseMs } = this.#deps
     const asked = clock.steady()
     let waitMs = leaseMs / 3
     try {
@@ -144,7 +144,7 @@ export class Leader {
       if (lead.leads) this.#lead(asked, lead.epoch)
       else waitMs = Math.min(waitMs, lead.leftMs + 1)
     } catch (error) {
-      this.#parts.onTrouble('lead', error)
+      this.#deps.onTrouble('lead', error)
       waitMs = leaseMs / 10
     }
     if (this.#state === 'running') this.#cancel = clock.after(waitMs, () => this.#contend())
@@ -153,23 +153,23 @@ export class Leader {
   #lead(asked: SteadyMs, epoch: number): void {
     const led = this.leads
     // A tenth less than the lease, because clocks differ.
-    this.#leadsUntil = asked + this.#parts.leaseMs * 0.9
+    this.#leadsUntil = asked + this.#deps.leaseMs * 0.9
     if (led && epoch === this.#epoch) return
     this.#epoch = epoch
-    this.#parts.log?.(`leading: schedules, retention and sweeps are done by this process (epoch ${epoch})`)
+    this.#deps.log?.(`leading: schedules, retention and sweeps are done by this process (epoch ${epoch})`)
     for (const entry of this.#jobs) {
       if (entry.job.always === true) continue
       entry.cancel()
       const { firstAfterMs = 0 } = entry.job
       if (firstAfterMs === 0) this.#every(entry)
-      else entry.cancel = this.#parts.clock.after(firstAfterMs, () => this.#every(entry))
+      else entry.cancel = this.#deps.clock.after(firstAfterMs, () => this.#every(entry))
     }
   }
 
   #every(entry: Entry): void {
     if (!this.#does(entry.job)) return
     entry.runs.request()
-    entry.cancel = this.#parts.clock.after(entry.job.everyMs, () => this.#every(entry))
+    entry.cancel = this.#deps.clock.after(entry.job.everyMs, () => this.#every(entry))
   }
 
   async #step(entry: Entry): Promise<boolean> {
@@ -179,10 +179,10 @@ export class Leader {
     const done = await step
     if (typeof done === 'boolean') return done
     const { more, inMs, published } = done
-    if (published > 0) this.publishedAt = this.#parts.clock.steady()
+    if (published > 0) this.publishedAt = this.#deps.clock.steady()
     if (!more && inMs !== undefined && inMs < entry.job.everyMs && this.#does(entry.job)) {
       entry.cancel()
-      entry.cancel = this.#parts.clock.after(inMs, () => this.#every(entry))
+      entry.cancel = this.#deps.clock.after(inMs, () => this.#every(entry))
     }
     return more
   }

@@ -27,7 +27,7 @@ export class RestingSweep {
   #expiredFrom: number | null = null
   #after: number | null = null
   /** Lanes in which deliveries may have to end. */
-  #found: Found[] = []
+  #found: SweptLane[] = []
 
   /** `waitingLimit` is how many deliveries may wait at an endpoint that sets no limit of its own. */
   constructor(store: SweptStore, waitingLimit: number) {
@@ -72,7 +72,7 @@ export class RestingSweep {
   }
 
   /** Counts a page of one lane, or ends up to a chunk of it; answers whether more of it is left to do. */
-  async #endSome(found: Found): Promise<boolean> {
+  async #endSome(found: SweptLane): Promise<boolean> {
     const { lane, count } = found
     if (count) {
       found.surplus = await count.step()
@@ -105,7 +105,7 @@ export class RestingSweep {
 }
 
 /** A lane in which deliveries may have to end. */
-interface Found {
+interface SweptLane {
   readonly lane: RestingLane
   /** The count under way. */
   count: SurplusCount | undefined
@@ -113,6 +113,6 @@ interface Found {
   surplus: number | undefined
 }
 
-function surplusOf({ lane: { endpoint, app }, surplus = 0 }: Found, rows: RestingLane['rows']): RestingEnd[] {
+function surplusOf({ lane: { endpoint, app }, surplus = 0 }: SweptLane, rows: RestingLane['rows']): RestingEnd[] {
   return oldest(rows, surplus).map((row) => ({ endpoint, app, row, reason: 'overflow' }))
 }

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../features/applications/schemas.ts'
-import type { EndpointSecretRotateIn } from '../features/credentials/place-service.ts'
+import type { EndpointSecretRotateIn } from '../features/credentials/scope-service.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../features/endpoints/schemas.ts'
 import type {
   ScheduleFields,

@@ -171,7 +171,7 @@ async function stop({ store }: Parts, { api, delivering }: Running, { shutdownLi
 
 function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
   const publisher = parts.publisher()
-  const carryOut = inProcess(parts.handlers(), running.url)
+  const carryOut = inProcess(parts.services(), running.url)
   let closing: Promise<void> | undefined
   const refuseClosed = () => {
     if (closing !== undefined) throw new AppError('closed', 'This Sluice was closed; open another with openSluice.')

@@ -37,7 +37,7 @@ export interface OwnFigures {
   readonly loopDelay: { readonly p50: number; readonly p99: number; readonly max: number }
 }
 
-interface ExpositionParts {
+interface ExpositionDeps {
   readonly store: Pick<Store, 'loadEndpoints' | 'applicationRefs'>
   readonly clock: Clock
   readonly meter: Meter
@@ -66,18 +66,18 @@ interface Kept {
 
 /** Writes all metrics as text. Nothing here runs unless metrics are asked for. */
 export class Exposition {
-  readonly #parts: ExpositionParts
+  readonly #deps: ExpositionDeps
   readonly #names: EndpointNames
   readonly #kept = new Map<string, Kept>()
 
-  constructor(parts: ExpositionParts) {
-    this.#parts = parts
-    this.#names = new EndpointNames(parts.store, parts.clock)
+  constructor(deps: ExpositionDeps) {
+    this.#deps = deps
+    this.#names = new EndpointNames(deps.store, deps.clock)
   }
 
   /** The metrics in the form that an Accept header prefers. */
   write(accept: string | undefined): Promise<Exposed> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const type = typeFor(accept)
     const kept = this.#kept.get(type)
     if (kept !== undefined && clock.steady() - kept.at < keptMs) return kept.exposed
@@ -88,7 +88,7 @@ export class Exposition {
 
   async #write(type: ContentType): Promise<Exposed> {
     const own = await this.samples()
-    const gathered = await this.#parts.gather?.()
+    const gathered = await this.#deps.gather?.()
     const all = gathered === undefined ? own : combined(own, gathered.reports, gathered.ended)
     const registry = new Registry<typeof type>()
     registry.setContentType(type)
@@ -101,7 +101,7 @@ export class Exposition {
 
   /** The figures of this process. */
   async samples(): Promise<Samples> {
-    const { meter, facts, own } = this.#parts
+    const { meter, facts, own } = this.#deps
     const figures = own()
     // The leader describes the whole store where no process with an API does.
     if (figures.worker?.leads) facts.start()
@@ -116,8 +116,8 @@ export class Exposition {
     return Object.fromEntries(Object.entries(readers).map(([name, read]) => [name, read(reading)]))
   }
 
-  async #worst(whole: StoreFigures): Promise<Reading['worst']> {
-    const { meter, facts, endpoints: kept } = this.#parts
+  async #worst(whole: StoreFigures): Promise<Scrape['worst']> {
+    const { meter, facts, endpoints: kept } = this.#deps
     if (kept === 0) return { waiting: [], failing: [] }
     const failing = new Worst<EndpointCount>(kept, ({ count }) => count)
     for (const [endpoint, { app, failures: count }] of meter.failing) failing.offer({ endpoint, app, count })
@@ -133,7 +133,7 @@ export class Exposition {
 }
 
 /** The figures of one scrape. */
-interface Reading {
+interface Scrape {
   readonly meter: Meter
   readonly own: OwnFigures
   readonly whole: StoreFigures
@@ -148,7 +148,7 @@ const by = (label: string, counts: Iterable<readonly [string, number]>): readonl
   [...counts].map(([name, value]) => ({ labels: { [label]: name }, value }))
 
 /** How each metric is read. No samples: the process does not have the metric. */
-const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sample[]>> = {
+const readers: Readonly<Record<MeasureName, (reading: Scrape) => readonly Sample[]>> = {
   messagesAccepted: ({ meter }) => one(meter.messagesAccepted),
   messagesRepeated: ({ meter }) => one(meter.messagesRepeated),
   publishesRefused: ({ meter }) => by('reason', meter.refused),
@@ -267,11 +267,11 @@ function metricOf({ name, kind, help }: Measure, values: readonly Sample[]) {
 
 /** The names of endpoints for labels, remembered for some minutes. */
 class EndpointNames {
-  readonly #store: ExpositionParts['store']
+  readonly #store: ExpositionDeps['store']
   readonly #clock: Clock
   #known = new Map<number, { readonly readAt: SteadyMs; readonly labels: Labels | undefined }>()
 
-  constructor(store: ExpositionParts['store'], clock: Clock) {
+  constructor(store: ExpositionDeps['store'], clock: Clock) {
     this.#store = store
     this.#clock = clock
   }

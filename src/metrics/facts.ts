@@ -74,7 +74,7 @@ export interface StoreFigures {
 
 type FactsStore = Pick<Store, 'surveyLanes' | 'condition' | 'listWorkers' | 'leader' | 'lateSchedules'>
 
-interface FactsParts {
+interface FactsDeps {
   readonly store: FactsStore
   readonly clock: Clock
   /** The one count of waiting deliveries. */
@@ -98,26 +98,26 @@ const late = `The store did not answer within ${patienceMs / 1000} s.`
  * seconds, so that asking often costs the store no more than asking every few seconds.
  */
 export class Facts {
-  readonly #parts: FactsParts
+  readonly #deps: FactsDeps
   readonly #rounds: Rounds
   #lanes: LaneFigures | undefined
   #read: Omit<StoreFigures, 'waiting' | 'lanes'> | undefined
   #reading: Promise<void> | undefined
 
-  constructor(parts: FactsParts) {
-    this.#parts = parts
-    this.#rounds = new Rounds(parts, countEveryMs, () => this.#countLanes(), countShare)
+  constructor(deps: FactsDeps) {
+    this.#deps = deps
+    this.#rounds = new Rounds(deps, countEveryMs, () => this.#countLanes(), countShare)
   }
 
   /** Begins to count queues and lanes. A process with an API does so, and the leader. */
   start(): void {
     if (this.isStarted) return
-    this.#parts.queues.start()
+    this.#deps.queues.start()
     this.#rounds.start()
   }
 
   stop(): void {
-    this.#parts.queues.stop()
+    this.#deps.queues.stop()
     this.#rounds.stop()
   }
 
@@ -128,7 +128,7 @@ export class Facts {
 
   /** The facts, at most some seconds or `maxAgeMs` old. Never rejects, and does not wait for a store that hangs. */
   async current(maxAgeMs = freshMs): Promise<StoreFigures> {
-    const { clock, queues } = this.#parts
+    const { clock, queues } = this.#deps
     if (this.#read === undefined || clock.steady() - this.#read.at >= maxAgeMs) await this.#refresh()
     const read = this.#read ?? { ...unknown, now: clock.now(), at: clock.steady(), storeUp: false, trouble: late }
     return { ...read, waiting: queues.latest, lanes: this.#lanes }
@@ -136,7 +136,7 @@ export class Facts {
 
   /** Callers that ask while the facts are being read share the answer. */
   async #refresh(): Promise<void> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     this.#reading ??= this.#readNow().finally(() => {
       this.#reading = undefined
     })
@@ -150,7 +150,7 @@ export class Facts {
   }
 
   async #readNow(): Promise<void> {
-    const { store, clock, onTrouble } = this.#parts
+    const { store, clock, onTrouble } = this.#deps
     try {
       const condition = await store.condition()
       const clockAheadMs = clock.now() - condition.now
@@ -168,12 +168,12 @@ export class Facts {
   }
 
   #down(trouble: string): void {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     this.#read = { ...(this.#read ?? unknown), now: clock.now(), at: clock.steady(), storeUp: false, trouble }
   }
 
   async #countLanes(): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#deps
     const states = noLanes()
     const regions = new Map([[defaultRegion, noLanes()]])
     const circuits = { closed: 0, open: 0, half_open: 0 }

@@ -3,8 +3,8 @@ import { replay } from '../domain/delivery.ts'
 import { type DeadReason, deadReasons, type Verdict } from '../domain/judge.ts'
 import { counts, type OutcomeCode, outcomeCodes } from '../domain/outcome.ts'
 import type { Publication, RestingEnd, Settlement } from '../store/store.ts'
-import type { CommitObserver } from './commits.ts'
 import { deliveryEnds, measures, statusClasses } from './measures.ts'
+import type { CommitObserver } from './observed-store.ts'
 
 /** Endpoints whose failures are counted one by one. Beyond, the endpoint whose last failure is longest ago is forgotten. */
 const failingKept = 10_000

@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { type Parts, Turns } from '../domain/turns.ts'
+import { type Sliced, Turns } from '../domain/turns.ts'
 import type { QueueCursor, Store, WaitingCount, WaitingCounts } from '../store/store.ts'
 
 /**
@@ -38,7 +38,7 @@ export interface EndpointCount {
   readonly count: number
 }
 
-interface QueueSurveyParts {
+interface QueueSurveyDeps {
   readonly store: Pick<Store, 'surveyWaiting'>
   readonly clock: Clock
   /** How many endpoints with the most waiting deliveries are named. */
@@ -52,14 +52,14 @@ interface QueueSurveyParts {
  * metrics both go by it.
  */
 export class QueueSurvey {
-  readonly #parts: QueueSurveyParts
+  readonly #deps: QueueSurveyDeps
   readonly #rounds: Rounds
-  readonly #listeners: ((counted: Counted) => Parts<void>)[] = []
+  readonly #listeners: ((counted: Counted) => Sliced<void>)[] = []
   #latest: WaitingFigures | undefined
 
-  constructor(parts: QueueSurveyParts) {
-    this.#parts = parts
-    this.#rounds = new Rounds(parts, countEveryMs, () => this.#count())
+  constructor(deps: QueueSurveyDeps) {
+    this.#deps = deps
+    this.#rounds = new Rounds(deps, countEveryMs, () => this.#count())
   }
 
   /** The figures of the last count; undefined before the first. */
@@ -68,7 +68,7 @@ export class QueueSurvey {
   }
 
   /** Counts from now on until `stop`. The listener takes each count in, in parts. */
-  start(listener?: (counted: Counted) => Parts<void>): void {
+  start(listener?: (counted: Counted) => Sliced<void>): void {
     if (listener !== undefined) this.#listeners.push(listener)
     this.#rounds.start()
   }
@@ -78,7 +78,7 @@ export class QueueSurvey {
   }
 
   async #count(): Promise<void> {
-    const { store, clock, worstKept = 0 } = this.#parts
+    const { store, clock, worstKept = 0 } = this.#deps
     const sums = new Sums()
     let after: QueueCursor | null = null
     let inQueue = false
@@ -111,7 +111,7 @@ const roundShare = 50
 
 /** Rounds of a count in the background, each in small steps, until they are stopped. */
 export class Rounds {
-  readonly #parts: Pick<QueueSurveyParts, 'clock' | 'onTrouble'>
+  readonly #deps: Pick<QueueSurveyDeps, 'clock' | 'onTrouble'>
   readonly #everyMs: number
   readonly #count: () => Promise<void>
   readonly #share: number
@@ -123,12 +123,12 @@ export class Rounds {
 
   /** Trouble in a round only delays the next one. */
   constructor(
-    parts: Pick<QueueSurveyParts, 'clock' | 'onTrouble'>,
+    deps: Pick<QueueSurveyDeps, 'clock' | 'onTrouble'>,
     everyMs: number,
     count: () => Promise<void>,
     share = roundShare,
   ) {
-    this.#parts = parts
+    this.#deps = deps
     this.#everyMs = everyMs
     this.#count = count
     this.#share = share
@@ -152,7 +152,7 @@ export class Rounds {
 
   /** The pause between two steps of a round; it ends early when the rounds are stopped. */
   pause(): Promise<void> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const stepMs = clock.steady() - this.#stepSince
     this.#busyMs += stepMs
     const pauseMs = Math.max(stepPauseMs, (stepShare - 1) * stepMs)
@@ -170,11 +170,11 @@ export class Rounds {
   }
 
   #later(ms: number): void {
-    if (this.#isRunning) this.#cancel = this.#parts.clock.after(ms, () => void this.#run())
+    if (this.#isRunning) this.#cancel = this.#deps.clock.after(ms, () => void this.#run())
   }
 
   async #run(): Promise<void> {
-    const { clock, onTrouble } = this.#parts
+    const { clock, onTrouble } = this.#deps
     this.#stepSince = clock.steady()
     this.#busyMs = 0
     let waitMs = this.#everyMs
@@ -210,7 +210,7 @@ class Sums {
 }
 
 /** With 100,000 endpoints it takes some tens of milliseconds, and pauses in between. */
-function* worstOf(counted: Counted, kept: number): Parts<readonly EndpointCount[]> {
+function* worstOf(counted: Counted, kept: number): Sliced<readonly EndpointCount[]> {
   const worst = new Worst<EndpointCount>(kept, ({ count }) => count)
   if (kept === 0) return []
   for (const [endpoint, { app, count }] of counted) {

@@ -14,7 +14,7 @@ import { type BrowserRequest, refuseForgery, sessionToken } from '../features/se
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
 import { FailureLimit, putLast } from './caller-limits.ts'
-import type { Context } from './parts.ts'
+import type { ServiceDeps } from './services.ts'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const randomLength = 30 // 178 bits
@@ -114,23 +114,23 @@ export async function fixedAdminKey(
   return isMade('appsk', apiKey) || (await store.knowsApiKey(hashApiKey(apiKey))) ? null : apiKey
 }
 
-type AuthContext = Pick<Context, 'store' | 'clock' | 'adminKey' | 'publicUrl' | 'onBug'>
+type AuthDeps = Pick<ServiceDeps, 'store' | 'clock' | 'adminKey' | 'publicUrl' | 'onBug'>
 
 /**
  * Decides which callers may use the API, and for what. Verdicts are remembered by the SHA-256 of the presented key: looking a
  * digest up takes no longer for a key that is nearly right, and a digest cannot be used as a key.
  */
 export class Authenticator {
-  readonly #context: AuthContext
+  readonly #deps: AuthDeps
   readonly #fixed: string | undefined
   readonly #failures = new FailureLimit()
   /** Oldest first. */
   readonly #verdicts = new Map<string, Verdict>()
   readonly #listeners = new Set<() => void>()
 
-  constructor(context: AuthContext) {
-    this.#context = context
-    this.#fixed = context.adminKey === null ? undefined : digestOf(context.adminKey)
+  constructor(deps: AuthDeps) {
+    this.#deps = deps
+    this.#fixed = deps.adminKey === null ? undefined : digestOf(deps.adminKey)
   }
 
   /**
@@ -183,25 +183,25 @@ export class Authenticator {
       const text = /^bearer /i.test(header) ? header.slice('bearer '.length).trim() : undefined
       return text !== undefined && isMade('websess', text) ? undefined : text
     }
-    const text = sessionToken(request, this.#context.publicUrl)
+    const text = sessionToken(request, this.#deps.publicUrl)
     if (text === undefined || !isMade('websess', text)) return undefined
-    refuseForgery(request, text, this.#context.publicUrl)
+    refuseForgery(request, text, this.#deps.publicUrl)
     return text
   }
 
   #known(digest: string): Verdict | undefined {
     const verdict = digest === this.#fixed ? always : this.#verdicts.get(digest)
-    return verdict === undefined || verdict.until <= this.#context.clock.steady() ? undefined : verdict
+    return verdict === undefined || verdict.until <= this.#deps.clock.steady() ? undefined : verdict
   }
 
   async #find(text: string, digest: string): Promise<Caller | undefined> {
     const caller = await this.#ask(text, Buffer.from(digest, 'latin1'))
-    putLast(this.#verdicts, digest, { caller, until: this.#context.clock.steady() + believedForMs }, remembered)
+    putLast(this.#verdicts, digest, { caller, until: this.#deps.clock.steady() + believedForMs }, remembered)
     return caller
   }
 
   async #ask(text: string, hash: Buffer): Promise<Caller | undefined> {
-    const { store } = this.#context
+    const { store } = this.#deps
     if (isMade('sk', text)) return this.#ofKey(await store.findApiKey(hash))
     if (isMade('appsk', text)) return this.#ofToken(await store.findAppToken(hash))
     if (isMade('signin', text)) {
@@ -227,7 +227,7 @@ export class Authenticator {
 
   #ofKey(found: ApiKey | undefined): Caller | undefined {
     if (found === undefined) return undefined
-    this.#noteUse(found.lastUsedAt, () => this.#context.store.noteApiKeyUse(found.key))
+    this.#noteUse(found.lastUsedAt, () => this.#deps.store.noteApiKeyUse(found.key))
     return { ...found, scopes: new Set(found.scopes), capabilities: undefined }
   }
 
@@ -239,7 +239,7 @@ export class Authenticator {
 
   /** Notes the use in the background, once a minute at most. */
   #noteUse(lastUsedAt: number | null, note: () => Promise<void>): void {
-    const { clock, onBug } = this.#context
+    const { clock, onBug } = this.#deps
     if (lastUsedAt !== null && clock.now() - lastUsedAt < noteUseEveryMs) return
     note().catch((error: unknown) => {
       // The requests that need the store report its trouble.
@@ -268,7 +268,7 @@ export class Authenticator {
 
   #refusal({ address }: Pick<Applicant, 'address'>, message: string): AppError {
     // Without an address the client has already reset its connection and learns nothing from the answer.
-    const waitMs = address === undefined ? 0 : this.#failures.note(address, this.#context.clock.steady())
+    const waitMs = address === undefined ? 0 : this.#failures.note(address, this.#deps.clock.steady())
     if (waitMs === 0) return new AppError('authentication_failed', message)
     return new AppError('rate_limited', 'Too many requests with wrong keys came from this address.', [], {
       retryAfterMs: waitMs,

@@ -1,7 +1,7 @@
 import { type Static, type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, instantPattern } from '../domain/clock.ts'
-import { type Kind, queryName, type SimpleForm } from '../domain/field.ts'
+import { type FieldKind, queryName, type SimpleForm } from '../domain/field.ts'
 import { endpointFields } from '../features/endpoints/noun.ts'
 
 /** A name that a caller chooses: regions, event types, channels. It can stand in a path, where `.` and `..` are none. */
@@ -198,11 +198,11 @@ export const headersMeaning = endpointFields.headers.description
 export const Headers = Type.Record(Type.String(), headerValue, { maxProperties: headersLimit })
 
 /** Fields without an object among them, such as a filter. */
-type SimpleFields = Readonly<Record<string, { readonly kind: Kind; readonly description: string }>>
+type SimpleFields = Readonly<Record<string, { readonly kind: FieldKind; readonly description: string }>>
 
 /** The values of fields in a body, where null is as good as absent. */
 export type BodyOf<F extends SimpleFields> = {
-  readonly [Name in keyof F]?: (F[Name]['kind'] extends Kind<infer T> ? T : never) | null
+  readonly [Name in keyof F]?: (F[Name]['kind'] extends FieldKind<infer T> ? T : never) | null
 }
 
 export function inBody(fields: SimpleFields): Record<string, TSchema> {
@@ -211,7 +211,7 @@ export function inBody(fields: SimpleFields): Record<string, TSchema> {
 
 type QuerySchemas<F extends SimpleFields> = {
   [Name in keyof F & string as QueryName<Name>]: TOptional<
-    TUnsafe<F[Name]['kind'] extends Kind<readonly string[]> ? string[] : string>
+    TUnsafe<F[Name]['kind'] extends FieldKind<readonly string[]> ? string[] : string>
   >
 }
 

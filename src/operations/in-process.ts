@@ -8,9 +8,9 @@ import { LiveStream } from '../features/live/stream-service.ts'
 import { type KnownRoute, routes } from '../features/routes.ts'
 import { fixedCaller } from './auth.ts'
 import { asAppError } from './errors.ts'
-import type { Parts } from './parts.ts'
 import { type Answer, type Pipeline, pipelineOf, type Transport } from './pipeline.ts'
 import type { Incoming, JsonLines, Route } from './route.ts'
+import type { Services } from './services.ts'
 
 export type Method = Route['method']
 
@@ -116,11 +116,11 @@ function queryOf(fields: object = {}): string {
  * key, no rates and no Fastify. The program itself is the caller, with every permission. `url` is the address at which the
  * program listens; URLs of sources begin with it, unless `publicUrl` is set.
  */
-export function inProcess(parts: Parts, url = 'http://localhost'): Request {
+export function inProcess(services: Services, url = 'http://localhost'): Request {
   const { protocol, host } = new URL(url)
   const pipelines = new Map<Route, Pipeline>()
   const pipelineFor = (route: Route) => {
-    const known = pipelines.get(route) ?? pipelineOf(route, parts)
+    const known = pipelines.get(route) ?? pipelineOf(route, services)
     pipelines.set(route, known)
     return known
   }
@@ -131,7 +131,7 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
       const { route, params, query } = find(method, path)
       isPublish = route.need !== 'open' && route.need.scope === 'publish'
       const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
-      const limit = route.bodyLimit?.(parts) ?? parts.bodyLimitBytes
+      const limit = route.bodyLimit?.(services) ?? services.bodyLimitBytes
       if (bytes !== undefined && bytes.byteLength > limit) {
         throw new AppError('payload_too_large', `The body is larger than bodyLimit, ${limit} bytes.`)
       }
@@ -150,8 +150,8 @@ export function inProcess(parts: Parts, url = 'http://localhost'): Request {
       }
       return (await shownOf(route, await pipelineFor(route)(request, transport))) as T
     } catch (error) {
-      const refusal = refusalOf(error, parts)
-      if (isPublish) parts.onRefusedPublish?.(refusal instanceof AppError ? refusal.code : 'internal')
+      const refusal = refusalOf(error, services)
+      if (isPublish) services.onRefusedPublish?.(refusal instanceof AppError ? refusal.code : 'internal')
       throw refusal
     }
   }
@@ -202,7 +202,7 @@ async function shownOf({ answers }: Route, { status, body }: Answer): Promise<un
   return 'lines' in schema ? text : JSON.parse(text)
 }
 
-function refusalOf(error: unknown, { onBug }: Parts): Error {
+function refusalOf(error: unknown, { onBug }: Services): Error {
   const known = asAppError(error)
   if (known === undefined) {
     onBug(error)

@@ -1,6 +1,6 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { isObject, type JsonObject } from '../domain/json-object.ts'
-import type { Parts } from '../domain/turns.ts'
+import type { Sliced } from '../domain/turns.ts'
 
 /**
  * The keywords of JSON Schema 2020-12 and draft 7 whose values have one form, by the kind of the value. Other keywords may
@@ -20,9 +20,9 @@ const keywords = {
   count: 'maxContains maxItems maxLength maxProperties minContains minItems minLength minProperties',
   pattern: 'pattern',
 }
-type Kind = keyof typeof keywords
-const kinds: ReadonlyMap<string, Kind> = new Map(
-  Object.entries(keywords).flatMap(([kind, names]) => names.split(' ').map((name) => [name, kind as Kind])),
+type Keyword = keyof typeof keywords
+const kinds: ReadonlyMap<string, Keyword> = new Map(
+  Object.entries(keywords).flatMap(([kind, names]) => names.split(' ').map((name) => [name, kind as Keyword])),
 )
 
 const types = new Set(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'])
@@ -40,7 +40,7 @@ interface Inner {
  * Lists the places where a value is no JSON Schema, up to twenty. It checks the form of a schema, not its sense: a reference
  * may lead nowhere. The work is linear in the size of the value, and yields.
  */
-export function* jsonSchemaProblems(schema: unknown, at: readonly (string | number)[]): Parts<FieldError[]> {
+export function* jsonSchemaProblems(schema: unknown, at: readonly (string | number)[]): Sliced<FieldError[]> {
   const problems: FieldError[] = []
   const waiting: Inner[] = [{ within: undefined, steps: at, value: schema }]
   let steps = 0
@@ -73,7 +73,7 @@ function* innerSchemas(schema: JsonObject, within: Inner, problems: FieldError[]
   }
 }
 
-function complaint(kind: Kind, value: unknown): string | undefined {
+function complaint(kind: Keyword, value: unknown): string | undefined {
   switch (kind) {
     case 'types':
       return isType(value) ? undefined : `must be ${[...types].join(', ')} or a list of them`

@@ -12,14 +12,14 @@ export type FoundThings = { -readonly [Name in keyof Things]?: Things[Name] | un
 
 type Params = Readonly<Record<string, string>>
 
-interface Kind {
+interface LookupKind {
   /** The noun in a 404. */
   readonly noun: string
   find(store: Store, name: string, found: FoundThings): Promise<Things[keyof Things] | undefined>
 }
 
 /** How each name in a path is looked up, by id or by the caller's own name. The application comes first in every path. */
-const kinds: Readonly<Record<keyof Things, Kind>> = {
+const kinds: Readonly<Record<keyof Things, LookupKind>> = {
   app: { noun: 'application', find: (store, name) => store.findApplication(name) },
   // The endpoints of operational webhooks are in no application of the caller's.
   endpoint: {

@@ -59,7 +59,7 @@ export function openApiDocument() {
     for (const route of routes) {
       const { method } = route
       const at = urlOf(route).replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.[0] ?? name}}`)
-      paths[at] = { ...paths[at], [method.toLowerCase()]: describe(tag, route) }
+      paths[at] = { ...paths[at], [method.toLowerCase()]: operationObject(tag, route) }
     }
   }
   return {
@@ -89,7 +89,7 @@ export function openApiDocument() {
   }
 }
 
-function describe(tag: string, route: Route) {
+function operationObject(tag: string, route: Route) {
   const { id, summary, description, need, body, answers } = route
   return {
     operationId: id,

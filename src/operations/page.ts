@@ -155,7 +155,7 @@ export async function writePage<Row, Item extends { readonly row: Row }, Positio
 ): Promise<Buffer | Readable> {
   const { data, iterator, prevIterator, done } = await walk(clock, query, list)
   const tail = JSON.stringify({ iterator, prevIterator, done })
-  const parts = partsOf(data, (item) => sizeOf(list, item))
+  const parts = splitByBytes(data, (item) => sizeOf(list, item))
   return writeParts(clock, '{"data":[', parts, write, `],${tail.slice(1)}`)
 }
 
@@ -189,7 +189,7 @@ export function streamOf(bytes: AsyncGenerator<Buffer>): Readable {
 }
 
 /** Items in groups whose bodies may be in memory at the same time. */
-export function partsOf<Item>(items: readonly Item[], bytesOf: (item: Item) => number): Item[][] {
+export function splitByBytes<Item>(items: readonly Item[], bytesOf: (item: Item) => number): Item[][] {
   const parts: Item[][] = []
   let room = 0
   for (const item of items) {

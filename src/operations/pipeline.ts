@@ -7,8 +7,8 @@ import { usedKey } from '../intake/publication.ts'
 import type { Once } from '../store/publishing.ts'
 import { type CheckedCall, checkCall, hasKey, namesOf, onceOf, parserOf, queryOf, replayed } from './check.ts'
 import { finderOf } from './lookup.ts'
-import type { Parts } from './parts.ts'
 import { type Incoming, keepsAnswer, Reply, type Route, urlOf } from './route.ts'
+import type { Services } from './services.ts'
 import { IgnoredFields, type UnknownFields } from './unknown-names.ts'
 
 /** The way of a request through its route, the same for every transport: it takes bytes and gives an answer. */
@@ -43,13 +43,13 @@ const reserveMs = 60_000
  * Makes the pipeline of a route: read → check → find → once → audit → handle → answer. Errors go to the transport, which
  * answers them as it can.
  */
-export function pipelineOf(route: Route, parts: Parts): Pipeline {
-  const { store } = parts
-  const read = parserOf(route, parts.scanner)
+export function pipelineOf(route: Route, services: Services): Pipeline {
+  const { store } = services
+  const read = parserOf(route, services.scanner)
   const find = finderOf(route)
   const keeps = keepsAnswer(route)
   const entryOf = route.need === 'open' ? undefined : auditOf(route.method, pathOf(route), route.need)
-  const turns = Turns.by(parts.clock)
+  const turns = Turns.by(services.clock)
 
   return async (request, transport) => {
     // A large body is read in a turn of its own, so that many of them never make one long turn.
@@ -60,10 +60,10 @@ export function pipelineOf(route: Route, parts: Parts): Pipeline {
     await find?.(store, call)
 
     const trail = entryOf && { entry: entryOf(request, call), written: false }
-    const kept = keeps && hasKey(request) ? await reserve(request, call, parts) : undefined
+    const kept = keeps && hasKey(request) ? await reserve(request, call, services) : undefined
     if (kept?.answer !== undefined) return kept.answer
 
-    const handle = async () => answerOf(route, call, await route.handle(call as never, parts))
+    const handle = async () => answerOf(route, call, await route.handle(call as never, services))
     let answer: Answer
     try {
       if (trail === undefined) answer = await handle()
@@ -72,10 +72,10 @@ export function pipelineOf(route: Route, parts: Parts): Pipeline {
         answer = await store.trailing(trail, handle)
       }
     } catch (error) {
-      if (kept !== undefined) await settled(parts, () => store.abandon(kept.once))
+      if (kept !== undefined) await settled(services, () => store.abandon(kept.once))
       throw error
     }
-    if (kept !== undefined) answer = await keep(answer, kept.once, parts)
+    if (kept !== undefined) answer = await keep(answer, kept.once, services)
     if (trail !== undefined && !trail.written) {
       // Work that still runs for this call must not write the row a second time.
       trail.written = true
@@ -95,7 +95,7 @@ function pathOf(route: Route): string {
 async function reserve(
   request: Incoming,
   call: CheckedCall,
-  { store }: Parts,
+  { store }: Services,
 ): Promise<{ readonly once: Once; readonly answer?: Answer }> {
   const once = onceOf(request, namesOf(call), `${queryOf(request.url)}\n${JSON.stringify(request.body)}`)
   const reservation = await store.reserve(once, reserveMs)
@@ -109,21 +109,21 @@ async function reserve(
 }
 
 /** Keeps a successful answer under its key. A request that was refused leaves no trace, and a stream is not kept. */
-async function keep(answer: Answer, once: Once, parts: Parts): Promise<Answer> {
+async function keep(answer: Answer, once: Once, services: Services): Promise<Answer> {
   const { status, body } = answer
   const isKept = status >= 200 && status < 300 && !(body instanceof Readable)
   if (!isKept) {
-    await settled(parts, () => parts.store.abandon(once))
+    await settled(services, () => services.store.abandon(once))
     return answer
   }
   const bytes =
     body === undefined ? new Uint8Array(0) : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body))
-  await settled(parts, () => parts.store.complete(once, { status, body: bytes }))
+  await settled(services, () => services.store.complete(once, { status, body: bytes }))
   return body === undefined ? answer : { ...answer, body: bytes }
 }
 
 /** The request is carried out, or refused, and its caller must learn so. A key that stays reserved frees itself. */
-async function settled({ onBug }: Pick<Parts, 'onBug'>, settle: () => Promise<unknown>): Promise<void> {
+async function settled({ onBug }: Pick<Services, 'onBug'>, settle: () => Promise<unknown>): Promise<void> {
   try {
     await settle()
   } catch (error) {

@@ -8,7 +8,7 @@ import type { Schedule } from '../features/schedules/rules.ts'
 import type { Source } from '../features/sources/rules.ts'
 import type { Task } from '../features/tasks/rules.ts'
 import type { Caller, Need } from './access.ts'
-import type { Context, Parts } from './parts.ts'
+import type { ServiceDeps, Services } from './services.ts'
 import type { IgnoredFields } from './unknown-names.ts'
 
 /** The parts of a path that name a stored thing. Each is looked up once, before the handler runs. */
@@ -45,7 +45,7 @@ type BodySchema = TSchema | JsonLines | typeof anyBytes
  * How a JSON body is read. `value`: parsed and checked. `bytes`: not at all; the handler gets the bytes. `split`: the
  * bytes of `payload` stay as they are, and the rest is parsed and checked.
  */
-type Reading = 'value' | 'bytes' | 'split'
+type BodyReading = 'value' | 'bytes' | 'split'
 
 /**
  * `answer`: the transport keeps the answer and gives it again. `publish`: the handler stores the key with its messages, because a
@@ -102,7 +102,7 @@ type LastOf<Path extends string> = Path extends `${string}/${infer Rest}`
     : never
 
 /** Distributes over the paths of an operation that exists in two places. */
-type Found<Path extends string, L extends Lookup> = L extends 'none'
+type LookedUp<Path extends string, L extends Lookup> = L extends 'none'
   ? unknown
   : Path extends string
     ? {
@@ -116,7 +116,7 @@ type Found<Path extends string, L extends Lookup> = L extends 'none'
 
 type QueryOf<Query> = Query extends TSchema ? Static<Query> : Readonly<Record<string, never>>
 
-type BodyOf<Body, R extends Reading> = Body extends JsonLines | typeof anyBytes
+type BodyOf<Body, R extends BodyReading> = Body extends JsonLines | typeof anyBytes
   ? Buffer
   : Body extends TSchema
     ? R extends 'bytes'
@@ -160,14 +160,14 @@ export interface Incoming {
 export type Unread = Pick<Incoming, 'method' | 'url' | 'protocol' | 'host' | 'headers' | 'params' | 'address'>
 
 /** One request, checked. */
-type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
+type Call<Path extends string, Query, Body, L extends Lookup, R extends BodyReading> = {
   readonly params: Readonly<Record<NamesIn<Path>, string>>
   readonly query: QueryOf<Query>
   readonly body: BodyOf<Body, R>
   /** The fields that the answer names as ignored. A handler that reads bytes itself adds those of its body. */
   readonly ignored: IgnoredFields
   readonly request: Incoming
-} & Found<Path, L>
+} & LookedUp<Path, L>
 
 /** Sluice's own API; the part of Svix's that takes webhooks in; and the URLs of sources. */
 export type Root = typeof apiRoot | typeof ingestRoot | ''
@@ -179,7 +179,7 @@ interface Definition<
   Body extends BodySchema | undefined,
   A extends Answers,
   L extends Lookup,
-  R extends Reading,
+  R extends BodyReading,
 > {
   /** The beginning of its URL; `/api/v1` by default. */
   readonly root?: Root | undefined
@@ -195,26 +195,26 @@ interface Definition<
   readonly needsBody?: boolean
   readonly reading?: R
   /** The longest body, where that is not the server's own limit. */
-  readonly bodyLimit?: (context: Context) => number
+  readonly bodyLimit?: (deps: ServiceDeps) => number
   /** Refuses a request of an open route before its body is read, by throwing. */
-  readonly admit?: (request: Unread, parts: Parts) => Promise<void>
+  readonly admit?: (request: Unread, services: Services) => Promise<void>
   readonly answers: A
   /** Whether the answer holds a secret: it is then never kept for an Idempotency-Key. */
   readonly answersSecret?: boolean
   /** The part that lets a POST happen once per Idempotency-Key; `answer` by default. */
   readonly idempotency?: Idempotency
   readonly lookup?: L
-  readonly handle: (call: Call<Path, Query, Body, L, R>, parts: Parts) => Handled<A> | Promise<Handled<A>>
+  readonly handle: (call: Call<Path, Query, Body, L, R>, services: Services) => Handled<A> | Promise<Handled<A>>
 }
 
 /** A definition whose types have done their work. */
-export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answers, Lookup, Reading>, 'handle'> {
+export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answers, Lookup, BodyReading>, 'handle'> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Below `root`. */
   readonly path: string
   /** The permission that the caller needs; `open` asks for no key. */
   readonly need: Need | 'open'
-  readonly handle: (call: never, parts: Parts) => unknown
+  readonly handle: (call: never, services: Services) => unknown
 }
 
 /** The URL of a route. */
@@ -249,7 +249,7 @@ export function route<
   Query extends TSchema | undefined = undefined,
   Body extends BodySchema | undefined = undefined,
   const L extends Lookup = 'each',
-  const R extends Reading = 'value',
+  const R extends BodyReading = 'value',
 >(at: At, need: Route['need'], definition: Definition<PathIn<At>, Query, Body, A, L, R>): TypedRoute<At, A> {
   const [method, path] = at.split(' ')
   return { method, path, need, ...definition } as unknown as TypedRoute<At, A>

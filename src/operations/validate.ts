@@ -6,7 +6,7 @@ import { compileCheck, countOf, Findings, fieldsLimit, type Keywords } from './s
 import { type IgnoredFields, UnknownNames } from './unknown-names.ts'
 
 /** Which part of a request a value stands in; the first step of every path in an error. */
-export type Part = 'body' | 'query'
+export type RequestPart = 'body' | 'query'
 
 const none: readonly FieldError[] = []
 
@@ -17,7 +17,7 @@ export type ProblemsOf = (value: unknown, ignored?: IgnoredFields) => readonly F
  * Compiles a schema into a function that lists the problems of a value; empty when there is none. It takes time linear in
  * the size of the value and lists at most `fieldsLimit` problems; a last entry counts the others.
  */
-export function compile(schema: TSchema, part: Part): ProblemsOf {
+export function compile(schema: TSchema, part: RequestPart): ProblemsOf {
   const check = compileCheck(schema)
   // Kept between calls while it stays empty, so that a valid request allocates nothing.
   let found = new Findings([part])
@@ -43,7 +43,7 @@ function capped(problems: readonly FieldError[]): readonly FieldError[] {
 
 /** Reads instants that have the right shape; throws AppError when one is no day of any calendar, such as February 31. */
 export function readInstants<Name extends string>(
-  part: Part,
+  part: RequestPart,
   values: Readonly<Partial<Record<Name, string | null | undefined>>>,
 ): Record<Name, EpochMs | undefined> {
   const problems: FieldError[] = []

@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { nearest } from '../domain/phrases.ts'
-import { type Kind, maskUrl, WrongValue } from './setting-kinds.ts'
+import { maskUrl, type SettingKind, WrongValue } from './setting-kinds.ts'
 import { type Config, flagOf, type SettingName, settingNames, settings, variableOf } from './settings.ts'
 
 /** The sources of settings, the strongest first: flags, environment, file. */
-export interface Sources {
+export interface SettingOrigins {
   /** The flags of the command line, by setting name. */
   readonly flags: Readonly<Record<string, unknown>>
   readonly env: Readonly<Record<string, string | undefined>>
@@ -60,7 +60,7 @@ export const oldKeyName =
   `Rename it to ${variableOf('adminKey')} or adminKey. ${keyVariable} is the key of commands that call a server.`
 
 /** Reads every setting from every source. Throws one `ConfigError` that names all mistakes. */
-export function loadConfig(sources: Sources): Loaded {
+export function loadConfig(sources: SettingOrigins): Loaded {
   const found: Findings = { problems: [], warnings: [] }
   const file = readSettingsFile(sources, found)
   lookForUnknownVariables(sources, found)
@@ -142,7 +142,7 @@ export function showSetting(name: SettingName, config: Config): string {
   const value = config[name]
   if (value === null) return '(unset)'
   if (settings[name].secret) return '****'
-  return (settings[name].kind as Kind<unknown>).show(value)
+  return (settings[name].kind as SettingKind<unknown>).show(value)
 }
 
 /** Every setting with its value as text, the origin of the value, and its help. Secrets are masked. */
@@ -157,7 +157,7 @@ export function showSettings(config: Config, origins: Partial<Loaded['origins']>
   }))
 }
 
-function find(name: SettingName, sources: Sources, file: SettingsFile): Given | undefined {
+function find(name: SettingName, sources: SettingOrigins, file: SettingsFile): Given | undefined {
   const flag = sources.flags[name]
   if (flag !== undefined) return { raw: flag, origin: `flag ${flagOf(name)}` }
   const variable = sources.env[variableOf(name)]
@@ -171,7 +171,7 @@ interface SettingsFile {
   readonly values: Readonly<Record<string, unknown>>
 }
 
-function readSettingsFile(sources: Sources, findings: Findings): SettingsFile {
+function readSettingsFile(sources: SettingOrigins, findings: Findings): SettingsFile {
   const { problems } = findings
   const asked = sources.file ?? sources.env[fileVariable]
   const name = asked ?? defaultFile
@@ -208,7 +208,7 @@ function readSettingsFile(sources: Sources, findings: Findings): SettingsFile {
 }
 
 /** Reports misspelt variables, which would otherwise be ignored without a word. */
-function lookForUnknownVariables({ env, version }: Sources, findings: Findings): void {
+function lookForUnknownVariables({ env, version }: SettingOrigins, findings: Findings): void {
   const known = [...settingNames.map(variableOf), fileVariable, urlVariable, keyVariable, versionVariable]
   const names = Object.keys(env).filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
   noteUnknown({ names, place: 'environment', writtenFor: env[versionVariable] }, known, version, findings)

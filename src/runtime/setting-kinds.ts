@@ -8,7 +8,7 @@ import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'
  * Reads and shows one kind of setting. `parse` takes text from a flag or a variable, or any JSON value from the file, and
  * throws `WrongValue` with the expected form.
  */
-export interface Kind<T> {
+export interface SettingKind<T> {
   parse(raw: unknown): T
   show(value: T): string
   /** The placeholder for the value in help, such as `DURATION`; undefined for a switch. */
@@ -30,7 +30,7 @@ export interface Address {
 }
 
 /** `sqlite:PATH` or `postgres://…`. A password in the URL is masked when shown. */
-export const store: Kind<StoreSetting> = {
+export const store: SettingKind<StoreSetting> = {
   placeholder: 'STORE',
   parse(raw) {
     const expected = 'sqlite:PATH or postgres://USER@HOST/DATABASE'
@@ -55,7 +55,7 @@ function readablePostgres(url: string): string {
 }
 
 /** `postgres://…`, its password masked when shown. */
-export const postgresServer: Kind<string> = {
+export const postgresServer: SettingKind<string> = {
   placeholder: 'URL',
   parse(raw) {
     if (typeof raw === 'string' && isPostgres(raw)) return readablePostgres(raw)
@@ -65,7 +65,7 @@ export const postgresServer: Kind<string> = {
 }
 
 /** `HOST:PORT`, with brackets around an IPv6 address; port 0 is any free port. */
-export const address: Kind<Address> = {
+export const address: SettingKind<Address> = {
   placeholder: 'HOST:PORT',
   parse(raw) {
     const match = typeof raw === 'string' && /^(?:\[([^\]]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(raw)
@@ -80,14 +80,14 @@ export const address: Kind<Address> = {
 }
 
 /** A list of networks in CIDR form, separated by commas. */
-export const networks: Kind<readonly string[]> = listOf(
+export const networks: SettingKind<readonly string[]> = listOf(
   'CIDR,…',
   'networks such as 127.0.0.0/8,10.1.0.0/16,::1/128',
   (part) => readNetwork(part) !== undefined,
 )
 
 /** A list of regions, separated by commas: one at least. */
-export const regions: Kind<readonly string[]> = {
+export const regions: SettingKind<readonly string[]> = {
   ...regionList(),
   parse(raw) {
     const list = [...new Set(regionList().parse(raw))]
@@ -97,17 +97,21 @@ export const regions: Kind<readonly string[]> = {
 }
 
 /** A list of web origins, separated by commas. `*.` before a host stands for all its subdomains. */
-export const origins: Kind<readonly string[]> = listOf(
+export const origins: SettingKind<readonly string[]> = listOf(
   'ORIGIN,…',
   'origins such as https://app.example.com,https://*.example.com',
   (part) => /^https?:\/\/(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?$/i.test(part),
 )
 
-function regionList(): Kind<readonly string[]> {
+function regionList(): SettingKind<readonly string[]> {
   return listOf('REGION,…', regionsText, (part) => /^[a-zA-Z0-9\-_.]{1,128}$/.test(part))
 }
 
-function listOf(placeholder: string, examples: string, isRight: (part: string) => boolean): Kind<readonly string[]> {
+function listOf(
+  placeholder: string,
+  examples: string,
+  isRight: (part: string) => boolean,
+): SettingKind<readonly string[]> {
   return {
     placeholder,
     parse(raw) {
@@ -124,7 +128,7 @@ function listOf(placeholder: string, examples: string, isRight: (part: string) =
 }
 
 /** A duration such as `500ms`, `10s`, `2m`, `1h` or `3d`, kept in milliseconds. A bare number is milliseconds. */
-export function duration(minMs: number, maxMs: number): Kind<number> {
+export function duration(minMs: number, maxMs: number): SettingKind<number> {
   return {
     placeholder: 'DURATION',
     parse: (raw) =>
@@ -134,7 +138,7 @@ export function duration(minMs: number, maxMs: number): Kind<number> {
 }
 
 /** A size such as `512KiB` or `1MiB`, kept in bytes. A bare number is bytes. */
-export function size(minBytes: number, maxBytes: number): Kind<number> {
+export function size(minBytes: number, maxBytes: number): SettingKind<number> {
   return {
     placeholder: 'SIZE',
     parse: (raw) => measure(raw, { '': 1, ...sizeUnits }, minBytes, maxBytes, 'a size such as 64KiB or 1MiB', showSize),
@@ -143,7 +147,7 @@ export function size(minBytes: number, maxBytes: number): Kind<number> {
 }
 
 /** A whole number. */
-export function count(min: number, max: number): Kind<number> {
+export function count(min: number, max: number): SettingKind<number> {
   return {
     placeholder: 'NUMBER',
     parse: (raw) => measure(raw, { '': 1 }, min, max, 'a whole number', String),
@@ -152,7 +156,7 @@ export function count(min: number, max: number): Kind<number> {
 }
 
 /** A number of processes, or `auto` for one per core. */
-export const processCount: Kind<number | 'auto'> = {
+export const processCount: SettingKind<number | 'auto'> = {
   placeholder: 'NUMBER|auto',
   parse(raw) {
     if (raw === 'auto') return raw
@@ -162,7 +166,7 @@ export const processCount: Kind<number | 'auto'> = {
 }
 
 /** One of a few words. */
-export function choice<T extends string>(words: readonly T[]): Kind<T> {
+export function choice<T extends string>(words: readonly T[]): SettingKind<T> {
   return {
     placeholder: words.join('|'),
     parse(raw) {
@@ -175,7 +179,7 @@ export function choice<T extends string>(words: readonly T[]): Kind<T> {
 }
 
 /** On or off. */
-export const toggle: Kind<boolean> = {
+export const toggle: SettingKind<boolean> = {
   placeholder: undefined,
   parse(raw) {
     if (raw === true || raw === 'true' || raw === '1') return true
@@ -186,7 +190,7 @@ export const toggle: Kind<boolean> = {
 }
 
 /** The path of a file. */
-export const filePath: Kind<string> = {
+export const filePath: SettingKind<string> = {
   placeholder: 'FILE',
   parse(raw) {
     if (typeof raw !== 'string' || raw.trim() === '' || raw.includes('\0')) throw new WrongValue('the path of a file')
@@ -196,7 +200,7 @@ export const filePath: Kind<string> = {
 }
 
 /** A command line for the shell of the system. */
-export const commandLine: Kind<string> = {
+export const commandLine: SettingKind<string> = {
   placeholder: 'COMMAND',
   parse(raw) {
     if (typeof raw !== 'string' || raw.trim() === '' || raw.includes('\0')) throw new WrongValue('a command line')
@@ -230,7 +234,7 @@ function isGuessable(key: string): boolean {
 }
 
 /** A secret for a header: visible ASCII without spaces, too long to guess. */
-export const token: Kind<string> = {
+export const token: SettingKind<string> = {
   placeholder: 'KEY',
   parse(raw) {
     if (typeof raw !== 'string' || !/^[\x21-\x7e]{16,256}$/.test(raw) || isGuessable(raw)) {
@@ -244,7 +248,7 @@ export const token: Kind<string> = {
 }
 
 /** Encryption keys, the sealing key first; see `readEncryptionKeys`. */
-export const encryptionKeys: Kind<readonly EncryptionKey[]> = {
+export const encryptionKeys: SettingKind<readonly EncryptionKey[]> = {
   placeholder: 'KEYS',
   parse(raw) {
     const keys = typeof raw === 'string' ? readEncryptionKeys(raw) : undefined
@@ -255,7 +259,7 @@ export const encryptionKeys: Kind<readonly EncryptionKey[]> = {
 }
 
 /** A URL with http:// or https:// and without a query. */
-export const webAddress: Kind<string> = {
+export const webAddress: SettingKind<string> = {
   placeholder: 'URL',
   parse(raw) {
     const url = typeof raw === 'string' && URL.canParse(raw) ? new URL(raw) : undefined

@@ -8,12 +8,12 @@ import {
   duration,
   encryptionKeys,
   filePath,
-  type Kind,
   networks,
   origins,
   postgresServer,
   processCount,
   regions,
+  type SettingKind,
   size,
   store,
   toggle,
@@ -26,7 +26,7 @@ import {
  * the key in the file (`inFlight`).
  */
 export interface Setting<T> {
-  readonly kind: Kind<NonNullable<T>>
+  readonly kind: SettingKind<NonNullable<T>>
   /** The default; null when "not set" has a meaning of its own. */
   readonly fallback: T
   readonly help: string
@@ -391,8 +391,8 @@ export function flagOf(name: string): string {
 
 type Mark = 'secret' | 'api'
 
-function setting<T>(kind: Kind<T>, fallback: NoInfer<T>, help: string, ...marks: Mark[]): Setting<T>
-function setting<T>(kind: Kind<T>, fallback: null, help: string, ...marks: Mark[]): Setting<T | null>
-function setting<T>(kind: Kind<T>, fallback: T, help: string, ...marks: Mark[]): unknown {
+function setting<T>(kind: SettingKind<T>, fallback: NoInfer<T>, help: string, ...marks: Mark[]): Setting<T>
+function setting<T>(kind: SettingKind<T>, fallback: null, help: string, ...marks: Mark[]): Setting<T | null>
+function setting<T>(kind: SettingKind<T>, fallback: T, help: string, ...marks: Mark[]): unknown {
   return { kind, fallback, help, secret: marks.includes('secret'), ofApi: marks.includes('api') }
 }

@@ -80,7 +80,7 @@ export class Opening {
 /** Begins a connection; `done` is called at most once and never before this returns. */
 export type Connect = (to: Origin, done: (failure: ConnectFailure | null, socket: Socket | null) => void) => Connecting
 
-interface ConnectorParts {
+interface ConnectorDeps {
   readonly policy: AddressPolicy
   readonly resolve: Resolve
   readonly extraCa: readonly string[]
@@ -95,7 +95,7 @@ const maxSessions = 1000
  * those are tried, so a name cannot mean one thing when checked and another when used. A literal never passes through
  * lookup (Node does not ask for it), so it is checked by itself; and what the socket says it reached is checked again.
  */
-export function createConnector({ policy, resolve, extraCa, clock }: ConnectorParts): Connect {
+export function createConnector({ policy, resolve, extraCa, clock }: ConnectorDeps): Connect {
   // Made once: reading some 150 root certificates costs milliseconds, too much for each connection. With certificates of
   // the operator's own at once, so that a broken one shows at the start.
   let trust = extraCa.length > 0 ? createTrust(extraCa) : undefined

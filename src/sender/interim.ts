@@ -4,7 +4,7 @@ const lastDigitAt = 'HTTP/1.1 10'.length
 const [zero, two, lineFeed, carriageReturn] = [0x30, 0x32, 0x0a, 0x0d] as const
 
 /** The part of an answer that the next byte belongs to: `start` is between two heads, `rest` the remainder of an interim head. */
-type Part = 'start' | 'line' | 'rest' | 'final'
+type HeadPart = 'start' | 'line' | 'rest' | 'final'
 
 /**
  * Has undici take a `100 Continue` that it did not ask for, as RFC 9110, 15.2 demands: undici 8 destroys the socket at a
@@ -15,7 +15,7 @@ type Part = 'start' | 'line' | 'rest' | 'final'
  * answers. Nothing is kept of them, so an answer may be cut into packets anywhere.
  */
 export class InterimAnswers {
-  #part: Part = 'final'
+  #part: HeadPart = 'final'
   /** The bytes of the status line that were as expected. */
   #matched = 0
   /** The bytes of an empty line, at the end of a head, that were seen in a row. */

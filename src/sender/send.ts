@@ -1,7 +1,7 @@
 import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
-import type { Parts } from '../domain/turns.ts'
+import type { Sliced } from '../domain/turns.ts'
 import type { SignatureHeaders } from '../features/applications/noun.ts'
 import type { ClientCertificates, EndpointAuth } from '../features/credentials/rules.ts'
 import type { Method, Secret } from '../features/endpoints/rules.ts'
@@ -32,7 +32,7 @@ export interface Target {
   /** Headers with values of the delivery; they give way to headers of the same name. */
   readonly headerTemplates?: HeaderTemplates
   /** Shapes a body that was not shaped when its message was accepted; undefined when nothing of it may be sent. */
-  readonly shape?: ((body: Uint8Array) => Parts<Uint8Array | undefined>) | undefined
+  readonly shape?: ((body: Uint8Array) => Sliced<Uint8Array | undefined>) | undefined
 }
 
 /** A message about to be sent to one target. */

@@ -82,7 +82,7 @@ export function findCosts(ast: ASTNode) {
   /** Charges a node for reading all of its operands. */
   function chargeReading(operands: readonly ASTNode[], values: number, characters: number, scope: Scope | null): void {
     for (const operand of operands) {
-      for (const { path } of partsOf(operand, scope)) charge(path, { values, characters })
+      for (const { path } of payloadPartsOf(operand, scope)) charge(path, { values, characters })
       if (readsSmall(operand)) chargeRuns(smallText, scope)
     }
   }
@@ -155,7 +155,7 @@ export function findCosts(ast: ASTNode) {
     if (variable.args === 'payload' || small.has(variable.args)) {
       return refuse(variable, `${variable.args} already means something else`)
     }
-    const [part] = partsOf(receiver, scope)
+    const [part] = payloadPartsOf(receiver, scope)
     // A list of the message itself, a list within an element, or channels or tags, run through for each element.
     const inner: Scope =
       part !== undefined
@@ -181,27 +181,29 @@ interface PayloadPart {
 }
 
 /** The parts of the payload that the value of a node may be, or be made of. */
-function partsOf(node: ASTNode, scope: Scope | null): readonly PayloadPart[] {
+function payloadPartsOf(node: ASTNode, scope: Scope | null): readonly PayloadPart[] {
   switch (node.op) {
     case 'id':
       if (node.args === 'payload') return [{ path: [], isExact: true }]
       if (node.args === scope?.element && scope.path !== null) return [{ path: scope.path, isExact: false }]
       return []
     case '.':
-      return partsOf(node.args[0], scope).map((part) => within(part, node.args[1]))
+      return payloadPartsOf(node.args[0], scope).map((part) => within(part, node.args[1]))
     case '[]': {
       const [base, index] = node.args
       const step = index.op === 'value' ? String(index.args) : undefined
-      return partsOf(base, scope).map((part) => (step === undefined ? { ...part, isExact: false } : within(part, step)))
+      return payloadPartsOf(base, scope).map((part) =>
+        step === undefined ? { ...part, isExact: false } : within(part, step),
+      )
     }
     case 'rcall':
-      return partsOf(node.args[1], scope).map(({ path }) => ({ path, isExact: false }))
+      return payloadPartsOf(node.args[1], scope).map(({ path }) => ({ path, isExact: false }))
     case 'call':
-      return node.args[1].flatMap((arg) => partsOf(arg, scope))
+      return node.args[1].flatMap((arg) => payloadPartsOf(arg, scope))
     case '?:':
-      return node.args.slice(1).flatMap((arg) => partsOf(arg, scope))
+      return node.args.slice(1).flatMap((arg) => payloadPartsOf(arg, scope))
     default:
-      return childrenOf(node).flatMap((child) => partsOf(child, scope))
+      return childrenOf(node).flatMap((child) => payloadPartsOf(child, scope))
   }
 }
 

@@ -7,7 +7,7 @@ import {
 } from '@marcbachmann/cel-js'
 import type { Clock } from '../domain/clock.ts'
 import type { MessageSummary } from '../domain/delivery.ts'
-import { type Parts, Turns } from '../domain/turns.ts'
+import { type Sliced, Turns } from '../domain/turns.ts'
 import { filterLimit } from '../features/endpoints/noun.ts'
 import { Outline } from '../json/outline.ts'
 import type { Store } from '../store/store.ts'
@@ -205,7 +205,7 @@ export async function filterMessages(
   }
   return { passed, unfiltered }
 
-  function* each(chunk: readonly MessageSummary[], bodies: ReadonlyMap<number, Uint8Array>): Parts<void> {
+  function* each(chunk: readonly MessageSummary[], bodies: ReadonlyMap<number, Uint8Array>): Sliced<void> {
     for (const summary of chunk) {
       const body = bodies.get(summary.key)
       if (body === undefined) continue
@@ -217,7 +217,7 @@ export async function filterMessages(
   }
 }
 
-function* run(filter: Filter, summary: MessageSummary, body: Uint8Array): Parts<boolean | 'unknown'> {
+function* run(filter: Filter, summary: MessageSummary, body: Uint8Array): Sliced<boolean | 'unknown'> {
   const json = yield* Outline.of(body)
   if (json?.isParsable === false) return 'unknown'
   const message = { ...summary, payload: json?.parse() ?? null }

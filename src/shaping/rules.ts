@@ -16,7 +16,7 @@ interface Rule {
 }
 
 /** All rules for one place in a payload: several pointers may name it, directly and by `*`. */
-export class Place {
+export class RulesAt {
   readonly keep: boolean
   readonly drop: boolean
   readonly pseudonymize: boolean
@@ -26,9 +26,9 @@ export class Place {
   readonly isPlain: boolean
   readonly #rules: readonly Rule[]
   #known: ReadonlySet<string> | undefined
-  readonly #members = new Map<string, Place>()
-  readonly #elements = new Map<string, Place>()
-  #every: Place | undefined
+  readonly #members = new Map<string, RulesAt>()
+  readonly #elements = new Map<string, RulesAt>()
+  #every: RulesAt | undefined
   #renamesMembers: boolean | undefined
 
   constructor(rules: readonly Rule[]) {
@@ -42,18 +42,18 @@ export class Place {
   }
 
   /** The place of a member of an object. */
-  member(name: string): Place {
+  member(name: string): RulesAt {
     if (name === everyElement) return this.everyElement()
     return this.#names.has(name) ? this.#named(name, false) : plain
   }
 
   /** The place of an element of an array, by its number. */
-  element(name: string): Place {
+  element(name: string): RulesAt {
     return this.#names.has(name) ? this.#named(name, true) : this.everyElement()
   }
 
   /** The place of all elements of an array that no pointer names by number; also of a member called `*`. */
-  everyElement(): Place {
+  everyElement(): RulesAt {
     this.#every ??= placeOf(this.#rules.flatMap(({ every }) => every ?? []))
     return this.#every
   }
@@ -69,7 +69,7 @@ export class Place {
     return this.#renamesMembers
   }
 
-  #named(name: string, isElement: boolean): Place {
+  #named(name: string, isElement: boolean): RulesAt {
     const places = isElement ? this.#elements : this.#members
     const known = places.get(name)
     if (known !== undefined) return known
@@ -88,10 +88,10 @@ export class Place {
 }
 
 /** A place that no pointer names. */
-const plain = new Place([])
+const plain = new RulesAt([])
 
-function placeOf(rules: readonly Rule[]): Place {
-  return rules.length === 0 ? plain : new Place(rules)
+function placeOf(rules: readonly Rule[]): RulesAt {
+  return rules.length === 0 ? plain : new RulesAt(rules)
 }
 
 function hasRenames({ named, every }: Rule): boolean {

@@ -1,16 +1,16 @@
 import { createHmac, createSecretKey } from 'node:crypto'
 import type { Shape } from '../domain/flow.ts'
-import type { Parts } from '../domain/turns.ts'
+import type { Sliced } from '../domain/turns.ts'
 import type { Endpoint } from '../features/endpoints/rules.ts'
-import { Outline, type Part, PartReader, quote } from '../json/outline.ts'
+import { type JsonPart, Outline, PartReader, quote } from '../json/outline.ts'
 import { textOf } from '../json/token.ts'
-import { Place, rulesOf } from './rules.ts'
+import { RulesAt, rulesOf } from './rules.ts'
 
 /** Computes the part of a payload that an endpoint gets. */
-type Shaper = (json: Outline) => Parts<Buffer>
+type Shaper = (json: Outline) => Sliced<Buffer>
 
 /** The same, up to a number of bytes: it stops and answers undefined when there are more. */
-export type BoundedShaper = (json: Outline, mostBytes: number) => Parts<Buffer | undefined>
+export type BoundedShaper = (json: Outline, mostBytes: number) => Sliced<Buffer | undefined>
 
 /**
  * The most bytes of a form of a payload. Pseudonyms and new names can make a payload 25 times as large, and each attempt
@@ -45,7 +45,7 @@ export function boundedShaper(shape: Shape, pseudonymize: Pseudonymize | null): 
     // A scalar has no fields to keep: send null.
     if (shape.keep !== null && !json.isContainer(json.start)) out.insert('null', json.start, json.bytes.length)
     else {
-      for (const pause of emit(out, json, new Place([rules]), shape.keep === null, pseudonymize)) {
+      for (const pause of emit(out, json, new RulesAt([rules]), shape.keep === null, pseudonymize)) {
         if (out.length > mostBytes) return undefined
         yield pause
       }
@@ -56,8 +56,8 @@ export function boundedShaper(shape: Shape, pseudonymize: Pseudonymize | null): 
 }
 
 /** Makes a function that visits the values which these pointers name, in the order of the payload. A null is left out. */
-export function visitor(pointers: readonly string[]): (json: Outline, visit: VisitValue) => Parts<void> {
-  const place = new Place([rulesOf({ keep: null, drop: [], rename: {}, pseudonymize: pointers })])
+export function visitor(pointers: readonly string[]): (json: Outline, visit: VisitValue) => Sliced<void> {
+  const place = new RulesAt([rulesOf({ keep: null, drop: [], rename: {}, pseudonymize: pointers })])
   return (json, visit) =>
     emit(new Pieces(json.bytes), json, place, true, (bytes, start, end) => {
       visit(bytes, start, end)
@@ -105,7 +105,7 @@ class Pieces {
     return this.#length
   }
 
-  *bytes(): Parts<Buffer> {
+  *bytes(): Sliced<Buffer> {
     const bytes = Buffer.allocUnsafe(this.#length)
     const pieces = this.#pieces
     let at = 0
@@ -123,7 +123,7 @@ interface Container {
   /** Where it begins. */
   readonly at: number
   readonly parts: PartReader
-  readonly place: Place
+  readonly place: RulesAt
   readonly isArray: boolean
   /** Whether a part that no pointer names is kept. */
   readonly whole: boolean
@@ -141,10 +141,10 @@ interface Container {
 function* emit(
   out: Pieces,
   json: Outline,
-  root: Place,
+  root: RulesAt,
   whole: boolean,
   pseudonymize: Pseudonymize | null,
-): Parts<void> {
+): Sliced<void> {
   const open: Container[] = []
   let inner = opened(json, json.start, root, whole)
   for (let values = 1; ; values++) {
@@ -172,7 +172,7 @@ function* emit(
 }
 
 /** The container that begins at `at`, before its first part; undefined when nothing in it changes. */
-function opened(json: Outline, at: number, place: Place, whole: boolean): Container | undefined {
+function opened(json: Outline, at: number, place: RulesAt, whole: boolean): Container | undefined {
   if (place.isPlain || !json.isContainer(at) || json.isEmpty(at)) return undefined
   const isArray = json.isArray(at)
   if (isArray && whole && !place.namesParts && place.everyElement().isPlain) return undefined
@@ -182,7 +182,7 @@ function opened(json: Outline, at: number, place: Place, whole: boolean): Contai
 }
 
 /** Keeps a part, with a new name if it gets one, or leaves it out; answers whether it stays. */
-function emitPart(out: Pieces, json: Outline, container: Container, part: Part, own: Place): boolean {
+function emitPart(out: Pieces, json: Outline, container: Container, part: JsonPart, own: RulesAt): boolean {
   const { whole, renames } = container
   if (container.first < 0) container.first = part.start
   const name = renames && own.rename
@@ -202,25 +202,25 @@ function emitPart(out: Pieces, json: Outline, container: Container, part: Part, 
   return true
 }
 
-function emitPseudonym(out: Pieces, { value, end }: Part, pseudonymize: Pseudonymize): void {
+function emitPseudonym(out: Pieces, { value, end }: JsonPart, pseudonymize: Pseudonymize): void {
   // A null names no person.
   if (end - value === 4 && out.json.toString('latin1', value, end) === 'null') return
   out.insert(`"${pseudonymize(out.json, value, end)}"`, value, end)
 }
 
 /** Whether a part stays: in full, or because a field in it may be kept. */
-function isWanted(json: Outline, part: Part, own: Place, whole: boolean): boolean {
+function isWanted(json: Outline, part: JsonPart, own: RulesAt, whole: boolean): boolean {
   if (own.drop) return false
   return whole || own.keep || (own.leadsToKept && json.isContainer(part.value))
 }
 
-function placeOf({ place, isArray }: Container, { name }: Part): Place {
+function placeOf({ place, isArray }: Container, { name }: JsonPart): RulesAt {
   if (!isArray) return place.member(name)
   return place.namesParts ? place.element(name) : place.everyElement()
 }
 
 /** Finds the new names that the members of an object get. */
-function* findNewNames(names: Set<string>, json: Outline, { at, place, whole }: Container): Parts<void> {
+function* findNewNames(names: Set<string>, json: Outline, { at, place, whole }: Container): Sliced<void> {
   const members = new PartReader(json, at)
   for (let values = 1; ; values++) {
     if (values % valuesPerPart === 0) yield
@@ -262,7 +262,7 @@ export function bodyShaper({
   id,
   flow: { shape },
   regionSecret,
-}: Endpoint): ((body: Uint8Array) => Parts<Uint8Array | undefined>) | undefined {
+}: Endpoint): ((body: Uint8Array) => Sliced<Uint8Array | undefined>) | undefined {
   if (shape === null) return undefined
   const needsSecret = shape.pseudonymize.length > 0
   const isLocked = needsSecret && regionSecret == null

@@ -2,7 +2,7 @@ import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 import type { Clock } from '../domain/clock.ts'
 import type { MessageSummary } from '../domain/delivery.ts'
 import { firstKeyAt } from '../domain/ids.ts'
-import { type Parts, Turns } from '../domain/turns.ts'
+import { type Sliced, Turns } from '../domain/turns.ts'
 import { type SubjectIndexing, type SubjectRules, unindexedSubject } from '../features/erasure/store.ts'
 import { Outline, quote } from '../json/outline.ts'
 import { textOf } from '../json/token.ts'
@@ -38,7 +38,7 @@ export class SubjectIndex {
   }
 
   /** The hashes that a message is stored under. A body that is not JSON names no one. */
-  *hashesIn(json: Outline | undefined): Parts<readonly string[]> {
+  *hashesIn(json: Outline | undefined): Sliced<readonly string[]> {
     if (json === undefined) return []
     const key = this.#key
     if (key === undefined) return [unindexedSubject]
@@ -58,7 +58,7 @@ export class SubjectIndex {
   }
 
   /** Whether a body names the subject of this hash. */
-  *names(json: Outline | undefined, hash: string): Parts<boolean> {
+  *names(json: Outline | undefined, hash: string): Sliced<boolean> {
     const key = this.#key
     if (json === undefined || key === undefined) return false
     let found = false
@@ -74,7 +74,7 @@ export class SubjectIndex {
   }
 
   /** The body with `"[erased]"` in place of every value that a pointer names, whatever its type; a null stays. */
-  *without(json: Outline): Parts<Buffer> {
+  *without(json: Outline): Sliced<Buffer> {
     const shape = { keep: null, drop: [], rename: {}, pseudonymize: this.#pointers }
     return yield* shaper(shape, () => erasedText)(json)
   }
@@ -179,7 +179,7 @@ export class SubjectSearch {
     return found
   }
 
-  *#names(body: Uint8Array): Parts<boolean> {
+  *#names(body: Uint8Array): Sliced<boolean> {
     return yield* this.index.names(yield* Outline.of(body), this.#hash)
   }
 

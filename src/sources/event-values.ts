@@ -21,7 +21,7 @@ const valueLength = 256
 /** A pointer takes up to 8 ms for a mebibyte of short keys. */
 const pointerBytesLimit = 1_048_576
 
-type Part =
+type TemplatePart =
   | { readonly text: string }
   | { readonly from: 'header' | 'pointer' | 'form' | 'claim'; readonly name: string }
 
@@ -29,18 +29,18 @@ type Part =
 export function valueTemplatesProblem(templates: readonly ValueTemplate[]): string | undefined {
   const problem = templates.map(templateProblem).find((text) => text !== undefined)
   if (problem !== undefined) return problem
-  const pointers = new Set(templates.flatMap((template) => partsOf(template) ?? []).flatMap(pointerOf))
+  const pointers = new Set(templates.flatMap((template) => templatePartsOf(template) ?? []).flatMap(pointerOf))
   return pointers.size > pointersLimit ? `may have at most ${pointersLimit} different JSON pointers` : undefined
 }
 
-function pointerOf(part: Part): string[] {
+function pointerOf(part: TemplatePart): string[] {
   return 'from' in part && part.from === 'pointer' ? [part.name] : []
 }
 
 /** The problem of a template, as the end of a sentence about it; undefined when there is none. */
 function templateProblem(template: ValueTemplate): string | undefined {
   if (template === '' || template.length > templateLength) return `must have 1 to ${templateLength} characters`
-  const parts = partsOf(template)
+  const parts = templatePartsOf(template)
   if (parts === undefined) {
     return 'may have braces only around header:NAME, form:NAME, claim:NAME or a JSON pointer such as /data/id'
   }
@@ -48,8 +48,8 @@ function templateProblem(template: ValueTemplate): string | undefined {
   return undefined
 }
 
-function partsOf(template: ValueTemplate): Part[] | undefined {
-  const parts: Part[] = []
+function templatePartsOf(template: ValueTemplate): TemplatePart[] | undefined {
+  const parts: TemplatePart[] = []
   for (let at = 0; at < template.length; ) {
     const open = template.indexOf('{', at)
     const text = template.slice(at, open < 0 ? undefined : open)
@@ -65,7 +65,7 @@ function partsOf(template: ValueTemplate): Part[] | undefined {
   return parts
 }
 
-function insertOf(text: string): Part | undefined {
+function insertOf(text: string): TemplatePart | undefined {
   if (text.startsWith('/')) return readPointer(text) === undefined ? undefined : { from: 'pointer', name: text }
   const colon = text.indexOf(':')
   const name = text.slice(colon + 1)
@@ -121,8 +121,8 @@ export class GenuineRequest {
 
 /** Reads the event type and the event id of genuine requests. The templates are valid. */
 export function eventValues(eventType: readonly ValueTemplate[], eventId: readonly ValueTemplate[]) {
-  const types = eventType.map((template) => partsOf(template) ?? [])
-  const ids = eventId.map((template) => partsOf(template) ?? [])
+  const types = eventType.map((template) => templatePartsOf(template) ?? [])
+  const ids = eventId.map((template) => templatePartsOf(template) ?? [])
   return {
     typeOf: (request: GenuineRequest) => firstOf(types, request, asEventType),
     idOf: (request: GenuineRequest) => firstOf(ids, request, asEventId),
@@ -130,7 +130,7 @@ export function eventValues(eventType: readonly ValueTemplate[], eventId: readon
 }
 
 function firstOf(
-  templates: readonly (readonly Part[])[],
+  templates: readonly (readonly TemplatePart[])[],
   request: GenuineRequest,
   as: (text: string) => string | undefined,
 ): string | undefined {
@@ -142,7 +142,10 @@ function firstOf(
   return undefined
 }
 
-function insertedOf({ from, name }: Exclude<Part, { text: string }>, request: GenuineRequest): string | undefined {
+function insertedOf(
+  { from, name }: Exclude<TemplatePart, { text: string }>,
+  request: GenuineRequest,
+): string | undefined {
   const value = request[from](name)
   return value === '' ? undefined : value
 }

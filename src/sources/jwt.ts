@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { decodeProtectedHeader, errors, importJWK, type JWK, type JWTPayload, jwtVerify } from 'jose'
-import type { Compute, Parts } from '../domain/turns.ts'
+import type { Compute, Sliced } from '../domain/turns.ts'
 import {
   type Arrival,
   type ArrivalHead,
@@ -135,7 +135,7 @@ async function verified(
   }
 }
 
-function* claimsProof(payload: JWTPayload, scheme: JwtScheme, body: Uint8Array): Parts<Proof> {
+function* claimsProof(payload: JWTPayload, scheme: JwtScheme, body: Uint8Array): Sliced<Proof> {
   if (payload.exp === undefined && scheme.maxAgeSeconds === null) {
     return refused('stale', 'The token never expires: it has no claim exp, and the source has no maxAgeSeconds.')
   }

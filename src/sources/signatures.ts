@@ -8,7 +8,7 @@ import {
   type KeyObject,
   verify,
 } from 'node:crypto'
-import type { Compute, Parts } from '../domain/turns.ts'
+import type { Compute, Sliced } from '../domain/turns.ts'
 import { headerNames } from '../wire/receiver.ts'
 import { sharedKey } from '../wire/secret.ts'
 import {
@@ -110,7 +110,7 @@ function readHead(scheme: HmacScheme, arrival: Arrival, nowMs: number): SignedHe
 /** Whether one of the keys made one of the signatures. */
 function hmacMatch(
   scheme: HmacScheme,
-): (head: SignedHead, arrival: Arrival, keys: readonly KeyObject[]) => Parts<boolean> {
+): (head: SignedHead, arrival: Arrival, keys: readonly KeyObject[]) => Sliced<boolean> {
   const { hash, encoding, prefix } = scheme
   const parts = signedParts(scheme.signed) ?? []
   const signatureLength = Buffer.alloc(digestBytes[hash]).toString(encoding).length
@@ -141,7 +141,7 @@ function hmacMatch(
 const sliceBytes = 262_144
 
 /** Adds a body to a hash, with a pause after each slice: sixteen mebibytes take 20 ms, with each of four secrets. */
-export function* hashing(hash: Hash | Hmac, body: Uint8Array): Parts<void> {
+export function* hashing(hash: Hash | Hmac, body: Uint8Array): Sliced<void> {
   for (let at = 0; at < body.length; at += sliceBytes) {
     hash.update(body.subarray(at, at + sliceBytes))
     yield
@@ -283,7 +283,7 @@ export function twilioCheck(compute: Compute): KeyCheck {
 }
 
 /** The signed text of the body behind the URL; undefined when the signature does not cover the body. */
-function* formText(arrival: Arrival): Parts<string | undefined> {
+function* formText(arrival: Arrival): Sliced<string | undefined> {
   const { body, url } = arrival
   const hash = new URL(url).searchParams.get('bodySHA256')
   if (hash !== null) {

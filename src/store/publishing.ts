@@ -10,7 +10,7 @@ import type { RowPlace } from './lanes.ts'
 import { SealError, type Vault } from './vault.ts'
 
 /** Publishing: alone, in groups, in a caller's transaction, and once per key. */
-export interface Publishing extends Intake, Enlisting, Idempotency {}
+export interface Publishing extends Intake, CallerTransaction, Idempotency {}
 
 /** Messages on their way in. */
 export interface Intake {
@@ -199,7 +199,7 @@ export type PublishedTogether =
   | { readonly state: 'mismatch' }
 
 /** Publishing as part of a caller's own transaction. */
-export interface Enlisting {
+export interface CallerTransaction {
   /**
    * Publishes within the transaction that is open on a connection of the caller's own: a `DatabaseSync` on the store's
    * file, or a `pg` client on its database. The message exists if and only if that transaction commits, and is

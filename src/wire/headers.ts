@@ -121,7 +121,7 @@ const insertsLimit = 4
 type ArrivedHeaders = Readonly<Record<string, string>>
 
 /** A text, a value to be inserted, or a header with which the message arrived at a source. */
-type Part = { readonly text: string } | { readonly insert: keyof TemplateValues } | { readonly header: string }
+type TemplatePart = { readonly text: string } | { readonly insert: keyof TemplateValues } | { readonly header: string }
 
 /** A template that is ready for use. */
 export interface HeaderTemplate {
@@ -136,7 +136,7 @@ export function templateProblem(name: string, template: string): string | undefi
   if (isReserved(name)) return 'is a reserved header'
   if (template.length > templateLength) return `must have at most ${templateLength} characters`
   if (!isSendable(template)) return 'must be Latin-1 without control characters'
-  const parts = partsOf(template)
+  const parts = templatePartsOf(template)
   if (parts === undefined) return `may have braces only around a value: ${placeholderList}`
   const inserts = parts.filter((part) => !('text' in part)).length
   if (inserts > insertsLimit) return `may insert at most ${insertsLimit} values`
@@ -158,7 +158,7 @@ export function readTemplates(templates: HeaderTemplates): HeaderTemplate[] | un
   const read: HeaderTemplate[] = []
   for (const [name, template] of Object.entries(templates)) {
     if (isReserved(name)) continue
-    const parts = isHeaderName(name) && isSendable(template) ? partsOf(template) : undefined
+    const parts = isHeaderName(name) && isSendable(template) ? templatePartsOf(template) : undefined
     if (parts === undefined) return undefined
     const fill = (values: TemplateValues, arrived: ArrivedHeaders | null = null) =>
       parts.map((part) => textOf(part, values, arrived)).join('')
@@ -167,7 +167,7 @@ export function readTemplates(templates: HeaderTemplates): HeaderTemplate[] | un
   return read
 }
 
-function textOf(part: Part, values: TemplateValues, arrived: ArrivedHeaders | null): string {
+function textOf(part: TemplatePart, values: TemplateValues, arrived: ArrivedHeaders | null): string {
   if ('text' in part) return part.text
   if ('insert' in part) return String(values[part.insert])
   // A plain read would find `constructor` in every record.
@@ -175,8 +175,8 @@ function textOf(part: Part, values: TemplateValues, arrived: ArrivedHeaders | nu
 }
 
 /** The parts of a template; undefined when its braces are not around the name of a value. */
-function partsOf(template: string): Part[] | undefined {
-  const parts: Part[] = []
+function templatePartsOf(template: string): TemplatePart[] | undefined {
+  const parts: TemplatePart[] = []
   // With a group, split answers texts and the names between them in turn.
   for (const [i, piece] of template.split(/\{([^{}]*)\}/).entries()) {
     if (i % 2 === 1) {
@@ -191,7 +191,7 @@ function partsOf(template: string): Part[] | undefined {
   return parts
 }
 
-function insertOf(name: string): Part | undefined {
+function insertOf(name: string): TemplatePart | undefined {
   const insert = placeholders.find((placeholder) => placeholder === name)
   if (insert !== undefined) return { insert }
   const header = name.startsWith('header:') ? name.slice('header:'.length).toLowerCase() : ''

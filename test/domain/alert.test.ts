@@ -3,10 +3,10 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import {
   type AlertBook,
+  type AlertReading,
   type AlertRule,
   type Announcement,
   breaches,
-  type Reading,
   resolvedKeptMs,
   type Silence,
   stepAlerts,
@@ -24,7 +24,7 @@ const rule: AlertRule = {
   clearMs: minute,
 }
 
-function reading(value: number, subject = ''): Reading {
+function reading(value: number, subject = ''): AlertReading {
   return { subject, value, sentence: `${value} wait.`, command: 'sluice why', app: null, endpoint: null }
 }
 
@@ -38,7 +38,11 @@ class Scene {
     this.rules = rules
   }
 
-  step(now: number, readings: readonly Reading[] | undefined, silences: readonly Silence[] = this.book.silences): void {
+  step(
+    now: number,
+    readings: readonly AlertReading[] | undefined,
+    silences: readonly Silence[] = this.book.silences,
+  ): void {
     const changes = stepAlerts(this.rules, { ...this.book, now, silences }, () => readings)
     const alerts = new Map(this.book.alerts.map((alert) => [`${alert.rule} ${alert.subject}`, alert]))
     for (const { rule, subject, version, state, announce } of changes) {

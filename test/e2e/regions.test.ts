@@ -74,7 +74,7 @@ async function processOf(t: TestContext, place: Place, name: string, settings: o
   })
   const parts = await openParts(config, openLog(config))
   atEnd(t, () => parts.store.close())
-  return { ask: inProcess(parts.handlers()) as Request, parts }
+  return { ask: inProcess(parts.services()) as Request, parts }
 }
 
 test('a worker runs no statement that returns a payload of another region', async (t) => {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../src/domain/clock.ts'
-import type { EngineParts } from '../../src/engine/engine.ts'
+import type { EngineDeps } from '../../src/engine/engine.ts'
 import type { ServerDefaults } from '../../src/features/endpoints/rules.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import type { OpenTarget, Sender } from '../../src/sender/send.ts'
@@ -16,7 +16,7 @@ export const serverDefaults: ServerDefaults = {
 }
 
 /** All that an engine needs beside its store and its sender; limits that no test here reaches. */
-export function engineParts(clock: Clock): Omit<EngineParts, 'store' | 'sender'> {
+export function engineParts(clock: Clock): Omit<EngineDeps, 'store' | 'sender'> {
   return {
     clock,
     random: systemRandom,

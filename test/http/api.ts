@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import { senderContextOf, sendOnce, serverDefaultsOf } from '../../src/compose/delivering.ts'
+import { senderDepsOf, sendOnce, serverDefaultsOf } from '../../src/compose/delivering.ts'
 import { ownCounts, RecentAttempts } from '../../src/features/live/meter.ts'
-import { buildApp, type HttpContext } from '../../src/http/app.ts'
+import { buildApp, type HttpDeps } from '../../src/http/app.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Scanner } from '../../src/json/scan.ts'
 import { Meter } from '../../src/metrics/meter.ts'
@@ -11,8 +11,8 @@ import { configOf, showSettings } from '../../src/runtime/config.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../../src/runtime/random.ts'
 import { version } from '../../src/runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../../src/sender/guard.ts'
-import { openSender } from '../../src/sender/open.ts'
 import type { Sender } from '../../src/sender/send.ts'
+import { openSender } from '../../src/sender/sender.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { testVault } from '../store/test-vault.ts'
@@ -29,7 +29,7 @@ export interface Answer {
 export interface Api {
   readonly app: FastifyInstance
   /** The parts of the program that the API was built from. */
-  readonly context: HttpContext
+  readonly deps: HttpDeps
   readonly store: Store
   readonly bugs: unknown[]
   /** Asks with the admin key. A body that is text or bytes goes out as it is. */
@@ -39,13 +39,13 @@ export interface Api {
 export const adminKey = 'test-key'
 
 /** The whole API over a real store in memory. Every answer is held to the reference. */
-export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api> {
+export async function openApi(overrides: Partial<HttpDeps> = {}): Promise<Api> {
   const storeContext = { clock: systemClock, random: systemRandom, randomText: systemRandomText, vault: testVault }
   const store = overrides.store ?? (await openSqliteStore(storeContext, { path: ':memory:', role: 'owner' }))
   const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
   const bugs: unknown[] = []
   let trials: Sender | undefined
-  const context: HttpContext = {
+  const deps: HttpDeps = {
     store,
     publisher: new Publisher({ store, clock: systemClock }),
     scanner: new Scanner(1),
@@ -61,7 +61,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     signatureHeaders: configOf({}).signatureHeaders,
     tryOnce: (trial) => {
       trials ??= openSender({
-        ...senderContextOf(configOf({})),
+        ...senderDepsOf(configOf({})),
         allowNetworks: ['127.0.0.0/8'],
         allowHttp: true,
       })
@@ -78,12 +78,12 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     onHangUp: () => {},
     ...overrides,
   }
-  const app = buildApp(context)
+  const app = buildApp(deps)
   const differences: string[] = []
   checkResponses(app, (difference) => differences.push(difference))
   return {
     app,
-    context,
+    deps,
     store,
     bugs,
     async ask(method, path, body, headers = {}) {

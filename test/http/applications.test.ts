@@ -118,8 +118,8 @@ describe('applications', () => {
     })
 
     test('with a page that ends where many endpoints were read, and goes on behind it', async () => {
-      const { context } = await populated()
-      const { store, clock } = context
+      const { deps } = await populated()
+      const { store, clock } = deps
       const seen: (string | null)[] = []
       let rows = (await store.listApplications({ limit: 50, order: 'ascending', after: null })).items
       for (let calls = 1; rows.length > 0; calls++) {

@@ -6,7 +6,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { SignJWT } from 'jose'
 import { Arrivals } from '../../src/features/arrivals/service.ts'
 import { makeSourceToken } from '../../src/features/sources/rules.ts'
-import type { HttpContext } from '../../src/http/app.ts'
+import type { HttpDeps } from '../../src/http/app.ts'
 import { Admission, Depths } from '../../src/intake/admission.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
@@ -34,7 +34,7 @@ function standingClock() {
 }
 
 /** An API behind a proxy, so that each request has the address that it names. */
-async function begin(t: TestContext, limits: Partial<HttpContext['limits']>, more: Partial<HttpContext> = {}) {
+async function begin(t: TestContext, limits: Partial<HttpDeps['limits']>, more: Partial<HttpDeps> = {}) {
   const { clock, advance } = standingClock()
   const api = await openApi({
     clock,
@@ -175,7 +175,7 @@ test('made-up tokens do not drive a known source out of memory', async (t) => {
     read.push(key)
     return api.store.sourceAt(key)
   }
-  const { clock, publisher, limits } = api.context
+  const { clock, publisher, limits } = api.deps
   const keySets = new KeySets(() => Promise.reject(new Error('No keys are fetched here.')))
   const store = { ...api.store, sourceAt }
   const head = { method: 'POST', url: 'https://sluice.example/in/token', headers: {} }
@@ -183,7 +183,7 @@ test('made-up tokens do not drive a known source out of memory', async (t) => {
   await Promise.all(times(10, () => arrivals.admit(id, head, hub)))
   assert.equal(read.length, 1, 'requests at the same time share a read')
   for (let i = 1; i <= 3000; i++) {
-    const token = makeSourceToken(1_000_000_007 * i, api.context.randomText)
+    const token = makeSourceToken(1_000_000_007 * i, api.deps.randomText)
     await assert.rejects(arrivals.admit(token, head, attacker), { code: i <= 20 ? 'not_found' : 'rate_limited' })
   }
   assert.equal(read.length, 3001)
@@ -305,15 +305,15 @@ test('a large forged body is hashed in turns of the event loop', async (t) => {
     const { status } = await api.ask('POST', `/app/shop/source/${id}/secret/rotate`, { secret: `${secret} ${i}` })
     assert.equal(status, 200)
   }
-  const { store, context } = api
+  const { store, deps } = api
   // Each look at this clock takes a millisecond.
   let [looks, turns] = [0, 0]
   const soon = (act: () => void) => {
     turns++
-    context.clock.soon(act)
+    deps.clock.soon(act)
   }
-  const clock = { ...context.clock, steady: () => ++looks, soon }
-  const { publisher, limits } = context
+  const clock = { ...deps.clock, steady: () => ++looks, soon }
+  const { publisher, limits } = deps
   const keySets = new KeySets(() => Promise.reject(new Error('No keys are fetched here.')))
   const arrivals = new Arrivals({ store, publisher, clock, limits, keySets, onTrouble: assert.ifError })
   const head = { method: 'POST', url: 'https://sluice.example/in/token', headers: { 'x-seal': '0'.repeat(128) } }
@@ -337,7 +337,7 @@ describe('a source of an application that has no room', () => {
     t: TestContext,
     limits: Partial<typeof roomy>,
     publish?: (store: Store) => Store['publish'],
-    more: Partial<HttpContext> = {},
+    more: Partial<HttpDeps> = {},
   ) {
     const { clock, advance } = standingClock()
     const first = await openApi({ clock })

@@ -6,8 +6,8 @@ import {
   minuteMs,
   pointsLimit,
   Sketch,
-  type Span,
   type StoredSums,
+  type SumSpan,
   serverScope,
 } from '../../src/features/history/rules.ts'
 import type { Harness, Open } from '../store/conformance/harness.ts'
@@ -53,7 +53,7 @@ function charts(open: Open): void {
   })
   after(() => harness.close())
 
-  const write = (scope: number, span: Span, at: number, sums: StoredSums, writer = 'a') =>
+  const write = (scope: number, span: SumSpan, at: number, sums: StoredSums, writer = 'a') =>
     harness.store.writeHistory(writer, [{ scope, span, at, sums }])
   const get = async (path: string, key?: string) =>
     api.ask('GET', `${apiRoot}${path}`, undefined, key === undefined ? {} : { authorization: `Bearer ${key}` })

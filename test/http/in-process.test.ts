@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
 import { routes } from '../../src/features/routes.ts'
 import { inProcess, type Method } from '../../src/operations/in-process.ts'
-import { partsOf } from '../../src/operations/parts.ts'
+import { servicesOf } from '../../src/operations/services.ts'
 import { openApi } from './api.ts'
 
 async function createWorld() {
   const api = await openApi()
-  const request = inProcess(partsOf(api.context))
+  const request = inProcess(servicesOf(api.deps))
   /** Calls in process and returns the answer, or the code and fields of the refusal. */
   const get = async (method: Method, path: string, body?: unknown) => {
     try {

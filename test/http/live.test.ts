@@ -6,7 +6,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { LiveStream } from '../../src/features/live/stream-service.ts'
 import type { SluiceOptions } from '../../src/index.ts'
 import { fixedCaller } from '../../src/operations/auth.ts'
-import { partsOf } from '../../src/operations/parts.ts'
+import { servicesOf } from '../../src/operations/services.ts'
 import { StoreTrouble } from '../../src/store/store.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
@@ -232,35 +232,35 @@ describe('the live stream', () => {
 
   test('polls the store once for all readers, and not at all without one', async () => {
     const clock = new ServerClock()
-    const { context } = await openApi({ clock })
+    const { deps } = await openApi({ clock })
     let calls = 0
-    const listTasks: typeof context.store.listTasks = (page) => {
+    const listTasks: typeof deps.store.listTasks = (page) => {
       calls++
-      return context.store.listTasks(page)
+      return deps.store.listTasks(page)
     }
-    const parts = partsOf({ ...context, store: { ...context.store, listTasks } })
+    const services = servicesOf({ ...deps, store: { ...deps.store, listTasks } })
     const reader = { caller: fixedCaller, endpoint: null, lastEventId: undefined, recheck: async () => {} }
-    const streams = Array.from({ length: 20 }, () => parts.live.open(reader))
+    const streams = Array.from({ length: 20 }, () => services.live.open(reader))
     for (const stream of streams) stream.resume()
     const closed = streams.map((stream) => once(stream, 'close'))
     await clock.advance(1)
     await eventually('the first poll', () => calls > 0)
     assert.equal(calls, 1)
-    assert.equal(parts.live.size, 20)
+    assert.equal(services.live.size, 20)
     for (const stream of streams) stream.destroy()
     await Promise.all(closed)
-    assert.equal(parts.live.size, 0)
+    assert.equal(services.live.size, 0)
     await clock.advance(3_600_000)
     assert.equal(calls, 1)
   })
 
   test('shows the data of an erasure to administrators alone', async () => {
     const clock = new ServerClock()
-    const { context } = await openApi({ clock })
+    const { deps } = await openApi({ clock })
     const input = { hash: 'h', waiting: 'cancel', requestedBy: 'key_1', address: '' } as const
     const task = { app: null, work: { type: 'subject.erase', input }, data: { scanned: 7 } } as const
-    await context.store.createTask(task)
-    const { live } = partsOf(context)
+    await deps.store.createTask(task)
+    const { live } = servicesOf(deps)
     const reading = { ...fixedCaller, id: 'key_2', scopes: new Set(['read']) }
     const texts = await Promise.all(
       [fixedCaller, reading].map(async (caller) => {
@@ -283,14 +283,14 @@ describe('the live stream', () => {
 
   test('shows that the store does not answer, also before it ever did', async (t) => {
     const clock = new ServerClock()
-    const { context } = await openApi({ clock })
+    const { deps } = await openApi({ clock })
     await clock.advance(60_000)
     const condition = async () => {
       throw new StoreTrouble('the store is away')
     }
-    const parts = partsOf({ ...context, store: { ...context.store, condition } })
+    const services = servicesOf({ ...deps, store: { ...deps.store, condition } })
     const reader = { caller: fixedCaller, endpoint: null, lastEventId: undefined, recheck: async () => {} }
-    const stream = parts.live.open(reader)
+    const stream = services.live.open(reader)
     t.after(() => stream.destroy())
     let text = ''
     stream.on('data', (chunk) => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { brotliCompressSync, brotliDecompressSync, gzipSync } from 'node:zlib'
-import type { HttpContext } from '../../src/http/app.ts'
+import type { HttpDeps } from '../../src/http/app.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { openApi } from './api.ts'
 
@@ -34,7 +34,7 @@ symlinkSync(join(folder, 'secret.txt'), join(folder, 'ui', 'assets', 'link.txt')
 
 const browser = { accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.8' }
 
-async function open(overrides: Partial<HttpContext> = {}) {
+async function open(overrides: Partial<HttpDeps> = {}) {
   const { app } = await openApi({ pagesFolder: join(folder, 'ui'), ...overrides })
   const get = (url: string, headers: Record<string, string> = {}, method: 'GET' | 'HEAD' | 'POST' = 'GET') =>
     app.inject({ method, url, headers })

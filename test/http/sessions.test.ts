@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { HttpContext } from '../../src/http/app.ts'
+import type { HttpDeps } from '../../src/http/app.ts'
 import { hashApiKey, makeToken } from '../../src/operations/auth.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { ServerClock } from '../virtual-clock.ts'
@@ -10,7 +10,7 @@ const api = '/api/v1'
 const browser = { host: 'sluice.test:8484', 'user-agent': 'Browser/1 \u00e9', 'sec-fetch-site': 'same-origin' }
 
 /** An API that a browser talks to. `signIn` answers how that browser asks afterwards: with its cookie alone. */
-async function open(overrides: Partial<HttpContext> = {}) {
+async function open(overrides: Partial<HttpDeps> = {}) {
   const opened = await openApi(overrides)
   const { app, ask } = opened
   /** Sends headers as they are, without the admin key. */

@@ -6,9 +6,9 @@ const readers = 10
 const tasks = 120
 
 test('lists of tasks that many callers ask for at once are read one part in each turn', async (t) => {
-  const { context, app } = await openApi()
+  const { deps, app } = await openApi()
   await app.close()
-  const { store } = context
+  const { store } = deps
   let rowsOfTurn = 0
   let most = 0
   const counting: typeof store = {

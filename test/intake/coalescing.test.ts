@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { coalescing } from '../../src/intake/treat.ts'
+import { coalescing } from '../../src/intake/treatments.ts'
 
 function key(body: string, pointer: string | null, eventType = 'video.trending'): string | undefined {
   return coalescing({ eventType, delayMs: 0 }, Buffer.from(body))({ key: pointer, windowMs: 5000 })?.key

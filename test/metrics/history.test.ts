@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { type HistoryLimits, HistoryWriter, writeEveryMs } from '../../src/features/history/meter.ts'
-import { hourMs, minuteMs, type Span, Sums, serverScope } from '../../src/features/history/rules.ts'
-import { observed } from '../../src/metrics/commits.ts'
+import { hourMs, minuteMs, type SumSpan, Sums, serverScope } from '../../src/features/history/rules.ts'
+import { observed } from '../../src/metrics/observed-store.ts'
 import { queuedAtOnce } from '../../src/store/plan.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { type Open, World } from '../store/conformance/harness.ts'
@@ -54,7 +54,7 @@ async function scene(t: TestContext, open: Open, limits?: HistoryLimits) {
 /** The sums of a scope over all time, by minutes and by hours. */
 async function totalsOf(store: Store, scope: number) {
   const totals = []
-  for (const span of [minuteMs, hourMs] as Span[]) {
+  for (const span of [minuteMs, hourMs] as SumSpan[]) {
     const range = { scope, span, from: 0, until: Number.MAX_SAFE_INTEGER }
     const { rows } = await store.readHistory(range, null, 100_000)
     const total = new Sums()

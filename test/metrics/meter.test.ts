@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { observed } from '../../src/metrics/commits.ts'
 import { Histogram, Meter } from '../../src/metrics/meter.ts'
+import { observed } from '../../src/metrics/observed-store.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { queuedAtOnce } from '../../src/store/plan.ts'
 import type { Publication } from '../../src/store/store.ts'

@@ -4,7 +4,7 @@ import { openParts } from '../../src/compose/parts.ts'
 import { diagnose } from '../../src/features/doctor/diagnosis.ts'
 import { type DoctorLimits, doctorLimits, type Finding } from '../../src/features/doctor/facts.ts'
 import { inProcess, type Request } from '../../src/operations/in-process.ts'
-import type { Parts } from '../../src/operations/parts.ts'
+import type { Services } from '../../src/operations/services.ts'
 import { configOf } from '../../src/runtime/config.ts'
 import { openLog } from '../../src/runtime/log.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -30,7 +30,7 @@ export const soon: DoctorLimits = {
 export interface Scene {
   readonly place: Place
   readonly store: Store
-  readonly handlers: Parts
+  readonly services: Services
   readonly receiver: Receiver
   readonly ask: Request
   /** Starts a worker. */
@@ -56,18 +56,18 @@ export async function scene(t: TestContext, dialect: Dialect, settings: object =
   })
   const parts = await openParts(config, openLog(config))
   atEnd(t, () => parts.store.close())
-  const handlers = parts.handlers()
-  const ask = inProcess(handlers)
+  const services = parts.services()
+  const ask = inProcess(services)
   await ask('POST', '/app', { name: 'Acme', uid: 'acme' })
   const findings = async (limits: DoctorLimits = soon) => {
-    const found = diagnose(await handlers.doctor.facts(), limits)
+    const found = diagnose(await services.doctor.facts(), limits)
     assert.equal(found.more, 0)
     return found.findings
   }
   return {
     place,
     store: parts.store,
-    handlers,
+    services,
     receiver,
     ask,
     async work() {

@@ -11,7 +11,7 @@ import type { Clock } from '../../src/domain/clock.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { diagnose } from '../../src/features/doctor/diagnosis.ts'
 import { doctorLimits } from '../../src/features/doctor/facts.ts'
-import { partsOf } from '../../src/operations/parts.ts'
+import { servicesOf } from '../../src/operations/services.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { version } from '../../src/runtime/version.ts'
 import { atEnd } from '../e2e/at-end.ts'
@@ -229,7 +229,7 @@ describe('the doctor on Postgres', () => {
   test('finds the clock of this server or of a worker off', async (t) => {
     const s = await postgresScene(t)
     const off = { ...systemClock, now: () => systemClock.now() + 90_000 } as Clock
-    const { doctor } = partsOf({ ...s.handlers, clock: off })
+    const { doctor } = servicesOf({ ...s.services, clock: off })
     const { findings } = diagnose(await doctor.facts(), soon)
     assert.deepEqual([only(findings).code, only(findings).severity], ['clock_off', 'critical'])
     assert.match(only(findings).sentence, /^The clock of this server is 1 min (2[89]|3\d) s ahead of/)

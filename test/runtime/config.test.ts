@@ -8,7 +8,7 @@ import {
   type Loaded,
   loadConfig,
   permittedNetworks,
-  type Sources,
+  type SettingOrigins,
   showSetting,
 } from '../../src/runtime/config.ts'
 import { flagOf, settingNames, variableOf } from '../../src/runtime/settings.ts'
@@ -16,11 +16,11 @@ import { flagOf, settingNames, variableOf } from '../../src/runtime/settings.ts'
 const directory = mkdtempSync(join(tmpdir(), 'sluice-config-'))
 after(() => rmSync(directory, { recursive: true }))
 
-function load(sources: Partial<Sources> = {}): Loaded {
+function load(sources: Partial<SettingOrigins> = {}): Loaded {
   return loadConfig({ flags: {}, env: {}, directory, version: '0.3.1', ...sources })
 }
 
-function problemsOf(sources: Partial<Sources>): readonly string[] {
+function problemsOf(sources: Partial<SettingOrigins>): readonly string[] {
   try {
     load(sources)
   } catch (error) {

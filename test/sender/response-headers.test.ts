@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { ResponseHeaders } from '../../src/domain/outcome.ts'
 import { KeptHeaders } from '../../src/sender/answer.ts'
-import type { SenderContext } from '../../src/sender/open.ts'
+import type { SenderDeps } from '../../src/sender/sender.ts'
 import { rawReceiver } from '../hostile/raw-receiver.ts'
 import { send, targetAt, testSender } from './sending.ts'
 
 async function headersOf(
   t: TestContext,
   head: string,
-  context: Partial<SenderContext> = {},
+  context: Partial<SenderDeps> = {},
 ): Promise<ResponseHeaders | undefined> {
   const bytes = Buffer.from(`HTTP/1.1 200 OK\r\n${head}content-length: 2\r\n\r\nok`, 'latin1')
   const receiver = await rawReceiver(t, (socket) => void socket.write(bytes))

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { senderContextOf } from '../../src/compose/delivering.ts'
+import { senderDepsOf } from '../../src/compose/delivering.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { configOf } from '../../src/runtime/config.ts'
-import { openSender, type SenderContext } from '../../src/sender/open.ts'
 import type { OutgoingMessage, Sender, Target } from '../../src/sender/send.ts'
+import { openSender, type SenderDeps } from '../../src/sender/sender.ts'
 
 /** The secret of the Standard Webhooks test vectors. */
 export const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
@@ -24,9 +24,9 @@ export interface Sent {
 }
 
 /** A sender that may go to loopback, closed with the test. */
-export function testSender(t: TestContext, context: Partial<SenderContext> = {}): Sender {
+export function testSender(t: TestContext, context: Partial<SenderDeps> = {}): Sender {
   const sender = openSender({
-    ...senderContextOf(configOf({})),
+    ...senderDepsOf(configOf({})),
     version: '0.0.0-test',
     allowNetworks: loopback,
     ...context,

@@ -28,17 +28,17 @@ export interface Prediction {
 
 /** Asks at random moments why random deliveries and endpoints wait, and writes down the explanations. */
 export class Observer {
-  readonly #parts: ObserverParts
+  readonly #deps: ObserverDeps
   readonly #explainer: Explainer
   #over = false
 
-  constructor(parts: ObserverParts) {
-    this.#parts = parts
-    this.#explainer = new Explainer(parts.store, parts.clock, serverDefaults)
+  constructor(deps: ObserverDeps) {
+    this.#deps = deps
+    this.#explainer = new Explainer(deps.store, deps.clock, serverDefaults)
   }
 
   watch(): void {
-    const { clock, chance } = this.#parts
+    const { clock, chance } = this.#deps
     const next = () => {
       if (this.#over) return
       void this.#ask().finally(() => clock.after(chance.between(50, 1500), next))
@@ -51,7 +51,7 @@ export class Observer {
   }
 
   async #ask(): Promise<void> {
-    const { chance, history, store, clock } = this.#parts
+    const { chance, history, store, clock } = this.#deps
     const { key } = chance.pick(history.endpoints)
     const askedAt = clock.steady()
     const [endpoint] = await store.loadEndpoints([key])
@@ -94,7 +94,7 @@ export class Observer {
   }
 }
 
-export interface ObserverParts {
+export interface ObserverDeps {
   readonly store: Store
   readonly clock: VirtualClock
   readonly chance: Seeded

@@ -8,7 +8,7 @@ import { defaultRegion, type Regions } from '../../src/features/regions/rules.ts
 import { Admission, Depths } from '../../src/intake/admission.ts'
 import { Work } from '../../src/intake/preparer.ts'
 import { appSubscriptions } from '../../src/intake/subscriptions.ts'
-import { Forms, treat } from '../../src/intake/treat.ts'
+import { Forms, treat } from '../../src/intake/treatments.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import { QueueSurvey } from '../../src/metrics/queue-survey.ts'
 import type { Sender } from '../../src/sender/send.ts'

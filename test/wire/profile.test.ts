@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
-import type { Parts } from '../../src/domain/turns.ts'
+import type { Sliced } from '../../src/domain/turns.ts'
 import type { Secret } from '../../src/features/endpoints/rules.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { OutgoingMessage, Target } from '../../src/sender/send.ts'
@@ -144,7 +144,7 @@ test('the headers of a signature are never an endpoint’s or a message’s own 
 })
 
 test('a body that was not given its form is given it before it is signed; one that was is left alone', async (t) => {
-  const shape = function* (bytes: Uint8Array): Parts<Uint8Array> {
+  const shape = function* (bytes: Uint8Array): Sliced<Uint8Array> {
     yield
     return Buffer.from(bytes).subarray(0, 5)
   }
@@ -153,7 +153,7 @@ test('a body that was not given its form is given it before it is signed; one th
   assert.equal(late.headers['x-hub-signature-256'], `sha256=${hex(exampleSecret, '', late.body)}`)
   const fixed = await received(t, { signature: 'stored', shape }, { variant: 3, signature: 'fixed' })
   assert.deepEqual([fixed.body.toString(), fixed.headers['x-sluice-signature']], [body.toString(), 'fixed'])
-  const nothing = function* (): Parts<undefined> {
+  const nothing = function* (): Sliced<undefined> {
     yield
   }
   const never = await received(t, { shape: nothing }, { variant: null })
@@ -162,7 +162,7 @@ test('a body that was not given its form is given it before it is signed; one th
 })
 
 /** A shape that takes four slices of time, at 5 ms each. */
-function* slowShape(bytes: Uint8Array): Parts<Uint8Array> {
+function* slowShape(bytes: Uint8Array): Sliced<Uint8Array> {
   for (let i = 0; i < 4; i++) {
     const until = systemClock.steady() + 5
     while (systemClock.steady() < until);

@@ -30,14 +30,14 @@ export const authentication = {
       answers: { 200: AppPortalAccessOut },
       answersSecret: true,
       lookup: 'upsert',
-      handle: async ({ app, params, body, request }, parts) => {
+      handle: async ({ app, params, body, request }, services) => {
         const { application } = body
         refuseIf(metadataProblems(application?.metadata))
-        if (app !== undefined) return letIn(parts, request, app, body)
+        if (app !== undefined) return letIn(services, request, app, body)
         if (application == null) throw noSuch('application', params.app)
         const uid = application.uid ?? newUid('application', 'app', params.app)
         const made = toNewApplication({ ...application, uid })
-        return letIn(parts, request, await parts.store.createApplication(made), body)
+        return letIn(services, request, await services.store.createApplication(made), body)
       },
     }),
     route('POST /auth/dashboard-access/:app', admin, {
@@ -45,7 +45,7 @@ export const authentication = {
       summary: 'Make a link to the portal of an application (older path)',
       answers: { 200: AppPortalAccessOut },
       answersSecret: true,
-      handle: ({ app, request }, parts) => letIn(parts, request, app, {}),
+      handle: ({ app, request }, services) => letIn(services, request, app, {}),
     }),
     route('POST /auth/app/:app/expire-all', admin, {
       id: 'v1.authentication.expire-all',

@@ -14,8 +14,8 @@ import {
 } from '../../operations/access.ts'
 import { fixedCaller, hashApiKey, makeToken } from '../../operations/auth.ts'
 import { closed, flag, integer, maybe, namePattern, nullable, shortText, text } from '../../operations/fields.ts'
-import type { Parts } from '../../operations/parts.ts'
 import type { Incoming, Out } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { ApplicationIn } from '../applications/schemas.ts'
 import type { Application } from '../endpoints/rules.ts'
 
@@ -100,7 +100,7 @@ export function toAccessOut(caller: Caller): Out<typeof AccessOut> {
 
 /** Makes a token for the portal of an application, and the link that carries it. */
 export async function letIn(
-  { store, randomText, publicUrl }: Parts,
+  { store, randomText, publicUrl }: Services,
   { caller, protocol, host }: Incoming,
   app: Application,
   input: Static<typeof AppPortalAccessIn>,

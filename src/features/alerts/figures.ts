@@ -3,7 +3,7 @@ import { rules as doctorRules } from '../doctor/diagnosis.ts'
 import { nameOf } from '../doctor/endpoint-rules.ts'
 import { type DoctorFacts, type DoctorLimits, doctorLimits, type EndpointFacts } from '../doctor/facts.ts'
 import { slotsOf, slotsText } from '../doctor/system-rules.ts'
-import type { AlertRule, Reading } from './rules.ts'
+import type { AlertReading, AlertRule } from './rules.ts'
 
 /** The figures of one moment. Undefined figures are not known yet. */
 export interface AlertFacts {
@@ -45,7 +45,7 @@ export interface Figure {
   readonly side: AlertRule['side']
   /** The finding of the doctor about the same trouble, which has the same sentence. */
   readonly finding?: string
-  read(facts: AlertFacts, threshold: number): readonly Reading[] | undefined
+  read(facts: AlertFacts, threshold: number): readonly AlertReading[] | undefined
 }
 
 /** All figures that rules can judge. */
@@ -208,7 +208,7 @@ export const defaultRules: readonly AlertRule[] = [
 ]
 
 /** Reads the figure of a rule; undefined while it is not known. */
-export function readFigure(facts: AlertFacts, { figure, threshold }: AlertRule): readonly Reading[] | undefined {
+export function readFigure(facts: AlertFacts, { figure, threshold }: AlertRule): readonly AlertReading[] | undefined {
   const read = (figures as Readonly<Record<string, Figure>>)[figure]
   if (read === undefined) throw new Error(`there is no figure ${figure}`)
   return read.read(facts, threshold)
@@ -232,11 +232,11 @@ function rule(
 }
 
 /** The one reading of a figure of the server. */
-function ofServer(value: number, sentence: string, command: string): readonly Reading[] {
+function ofServer(value: number, sentence: string, command: string): readonly AlertReading[] {
   return [{ subject: '', app: null, endpoint: null, value, sentence, command }]
 }
 
-function ofEndpoint({ id, app, endpoint }: EndpointName, value: number, sentence: string): Reading {
+function ofEndpoint({ id, app, endpoint }: EndpointName, value: number, sentence: string): AlertReading {
   return { subject: id, app, endpoint, value, sentence, command: `sluice why ${app} --endpoint ${endpoint}` }
 }
 

@@ -8,7 +8,7 @@ import type { HistoryPlace } from '../history/store.ts'
 import { type AlertFacts, type EndpointName, type RecentFigures, readFigure } from './figures.ts'
 import { type AlertChange, type AlertRule, stepAlerts } from './rules.ts'
 
-interface AlertWatchParts {
+interface AlertWatchDeps {
   readonly store: Store
   readonly clock: Clock
   readonly facts: Pick<Facts, 'current' | 'start'>
@@ -22,20 +22,20 @@ interface AlertWatchParts {
  * leader that dies in between has announced nothing, or its successor finds the alert announced.
  */
 export class AlertWatch {
-  readonly #parts: AlertWatchParts
+  readonly #deps: AlertWatchDeps
   readonly #leastWaiting: number
 
-  constructor(parts: AlertWatchParts) {
-    this.#parts = parts
-    const limits = parts.rules.filter(({ figure }) => figure === 'endpoint_waiting').map(({ clear }) => clear)
+  constructor(deps: AlertWatchDeps) {
+    this.#deps = deps
+    const limits = deps.rules.filter(({ figure }) => figure === 'endpoint_waiting').map(({ clear }) => clear)
     this.#leastWaiting = Math.min(Number.MAX_SAFE_INTEGER, ...limits)
   }
 
   /** Judges the figures of this moment. Answers the changes that were stored. */
   async step(): Promise<readonly AlertChange[]> {
-    const { store, facts, rules, log } = this.#parts
+    const { store, facts, rules, log } = this.#deps
     facts.start()
-    const gathered = await gatherAlertFacts(this.#parts, this.#leastWaiting)
+    const gathered = await gatherAlertFacts(this.#deps, this.#leastWaiting)
     if (gathered === undefined) return []
     const book = await store.readAlerts()
     const changes = await store.changeAlerts(stepAlerts(rules, book, (rule) => readFigure(gathered, rule)))
@@ -58,13 +58,13 @@ const namesAtOnce = 20
  * Gathers the figures of this moment from the shared facts and the history. Endpoints with `leastWaiting` or fewer waiting
  * deliveries are left out. Undefined while the store does not answer.
  */
-async function gatherAlertFacts(parts: AlertWatchParts, leastWaiting: number): Promise<AlertFacts | undefined> {
-  const { store, facts } = parts
+async function gatherAlertFacts(deps: AlertWatchDeps, leastWaiting: number): Promise<AlertFacts | undefined> {
+  const { store, facts } = deps
   const figures = await facts.current()
   const { condition, storeUp, waiting, lanes } = figures
   if (condition === undefined || !storeUp) return undefined
   const crowded = waiting?.worst.filter(({ count }) => count > leastWaiting) ?? []
-  const names = await namesOf(parts, [...crowded.map(({ endpoint }) => endpoint), ...(lanes?.openAt ?? [])])
+  const names = await namesOf(deps, [...crowded.map(({ endpoint }) => endpoint), ...(lanes?.openAt ?? [])])
   const { recent, dead } = await recentFigures(store, condition.now)
   return {
     queues: waiting && {
@@ -75,12 +75,12 @@ async function gatherAlertFacts(parts: AlertWatchParts, leastWaiting: number): P
     endpoints: waiting && crowded.flatMap((each) => named(names, each.endpoint, { waiting: each.count })),
     openCircuits: lanes?.openAt.flatMap((endpoint) => named(names, endpoint, {})),
     recent,
-    system: await systemFacts(parts, figures, condition, dead),
+    system: await systemFacts(deps, figures, condition, dead),
   }
 }
 
 async function systemFacts(
-  { store, version }: AlertWatchParts,
+  { store, version }: AlertWatchDeps,
   { workers, clockAheadMs, scheduleLagMs, waiting }: StoreFigures,
   condition: NonNullable<StoreFigures['condition']>,
   dead: DeadFacts,
@@ -113,7 +113,7 @@ function named<More>(names: ReadonlyMap<number, EndpointName>, endpoint: number,
 
 /** The names of endpoints. Endpoints of operational webhooks have none: no command names them. */
 async function namesOf(
-  { store, clock }: AlertWatchParts,
+  { store, clock }: AlertWatchDeps,
   endpoints: readonly number[],
 ): Promise<ReadonlyMap<number, EndpointName>> {
   const names = new Map<number, EndpointName>()

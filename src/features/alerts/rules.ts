@@ -19,7 +19,7 @@ export interface AlertRule {
 }
 
 /** A figure of the server, or of one subject: an endpoint or a worker. */
-export interface Reading {
+export interface AlertReading {
   /** Empty for the server, or the id of an endpoint, or `worker 7`. Each subject has an alert of its own. */
   readonly subject: string
   readonly value: number
@@ -37,7 +37,7 @@ export const alertPhases = ['pending', 'firing', 'resolved'] as const
 type AlertPhase = (typeof alertPhases)[number]
 
 /** The state of one alert, as the store keeps it. */
-export interface AlertState extends Omit<Reading, 'subject'> {
+export interface AlertState extends Omit<AlertReading, 'subject'> {
   readonly phase: AlertPhase
   /** When the phase began. */
   readonly since: EpochMs
@@ -104,7 +104,7 @@ function isClear({ side, clear }: AlertRule, value: number): boolean {
 function stepAlert(
   before: AlertState | null,
   rule: AlertRule,
-  reading: Reading,
+  reading: AlertReading,
   isSilenced: boolean,
   now: EpochMs,
 ): Step {
@@ -119,7 +119,13 @@ function stepAlert(
   return { state: firing, announce: isSilenced ? null : 'firing' }
 }
 
-function stepFiring(before: AlertState, rule: AlertRule, reading: Reading, isSilenced: boolean, now: EpochMs): Step {
+function stepFiring(
+  before: AlertState,
+  rule: AlertRule,
+  reading: AlertReading,
+  isSilenced: boolean,
+  now: EpochMs,
+): Step {
   if (isClear(rule, reading.value)) {
     const clearSince = Math.min(before.clearSince ?? now, now)
     if (now - clearSince < rule.clearMs) return announced({ ...before, clearSince }, isSilenced)
@@ -149,7 +155,11 @@ function rest(before: AlertState | null, now: EpochMs): AlertState | null {
   return before.phase === 'resolved' ? before : { ...before, phase: 'resolved', since: before.resolvedAt }
 }
 
-function figuresOf(before: AlertState | null, rule: AlertRule, reading: Reading): Omit<AlertState, 'phase' | 'since'> {
+function figuresOf(
+  before: AlertState | null,
+  rule: AlertRule,
+  reading: AlertReading,
+): Omit<AlertState, 'phase' | 'since'> {
   const { value, sentence, command, app, endpoint } = reading
   return {
     clearSince: null,
@@ -202,7 +212,7 @@ export interface AlertBook {
 export function stepAlerts(
   rules: readonly AlertRule[],
   { now, alerts, silences }: AlertBook,
-  read: (rule: AlertRule) => readonly Reading[] | undefined,
+  read: (rule: AlertRule) => readonly AlertReading[] | undefined,
 ): AlertChange[] {
   const changes: AlertChange[] = []
   const change = (rule: string, subject: string, before: StoredAlert | undefined, { state, announce }: Step) => {

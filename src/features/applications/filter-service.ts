@@ -29,7 +29,7 @@ export type ApplicationQuery = Static<typeof ApplicationQuery>
 const steps = { endpoints: 500, perPage: 10_000 } as const
 
 /** The facts about an application after some of its endpoints were read. */
-interface Found {
+interface ReadApplication {
   readonly app: number
   after: number
   hasAny: boolean
@@ -56,9 +56,9 @@ export function applicationFilter(
   if (search === undefined && !looksAtEndpoints) return undefined
   let room = mostEndpoints
 
-  const isDecided = ({ hasEnabled, hasOther }: Found) => (!noDisabled || hasEnabled) && (!noPlay || hasOther)
+  const isDecided = ({ hasEnabled, hasOther }: ReadApplication) => (!noDisabled || hasEnabled) && (!noPlay || hasOther)
 
-  function add(found: Found, { key, disabled, url }: EndpointBrief): void {
+  function add(found: ReadApplication, { key, disabled, url }: EndpointBrief): void {
     found.after = key
     found.hasAny = true
     found.hasEnabled ||= !disabled
@@ -67,7 +67,7 @@ export function applicationFilter(
   }
 
   /** Reads the endpoints of an application until it is decided. */
-  async function readOn(found: Found): Promise<void> {
+  async function readOn(found: ReadApplication): Promise<void> {
     while (found.hasAny && !found.isRead && !isDecided(found)) {
       await Turns.by(clock).next()
       const briefs = await store.endpointBriefs(found.app, found.after, steps.endpoints)
@@ -81,8 +81,9 @@ export function applicationFilter(
     const named = search === undefined ? rows : rows.filter(({ name, uid, id }) => matches([name, uid, id], search))
     if (!looksAtEndpoints) return { kept: named, looked: rows.length }
     const nothing = { after: 0, hasAny: false, hasEnabled: false, hasOther: false, isRead: false }
-    const found = new Map(named.map(({ key }): [number, Found] => [key, { app: key, ...nothing }]))
-    for (const brief of await store.firstEndpoints([...found.keys()])) add(found.get(brief.app) as Found, brief)
+    const found = new Map(named.map(({ key }): [number, ReadApplication] => [key, { app: key, ...nothing }]))
+    for (const brief of await store.firstEndpoints([...found.keys()]))
+      add(found.get(brief.app) as ReadApplication, brief)
     const kept: Application[] = []
     let looked = 0
     for (const row of rows) {

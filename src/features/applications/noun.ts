@@ -78,10 +78,10 @@ export const applicationFields = {
   },
 } as const satisfies Readonly<Record<string, Field>>
 
-type Fields = typeof applicationFields
+type ApplicationFields = typeof applicationFields
 
 /** The settings of an application, which hold for all its endpoints; an absent one is not set. */
-export type ApplicationSettings = { readonly [Name in keyof Fields]?: Typed<Fields[Name]> } & {
+export type ApplicationSettings = { readonly [Name in keyof ApplicationFields]?: Typed<ApplicationFields[Name]> } & {
   /** Names of the signature headers; the server's setting when missing. Other senders' profiles keep theirs. */
   readonly signatureHeaders?: SignatureHeaders
 }
@@ -103,7 +103,7 @@ interface SignatureNames {
 export type SettingsChange = { readonly [Name in keyof ApplicationSettings]?: ApplicationSettings[Name] | null }
 
 /** The names of the fields in the table. */
-export const applicationFieldNames = Object.keys(applicationFields) as (keyof Fields)[]
+export const applicationFieldNames = Object.keys(applicationFields) as (keyof ApplicationFields)[]
 
 export function changedSettings(before: ApplicationSettings, change: SettingsChange = {}): ApplicationSettings {
   const all = Object.entries({ ...before, ...change })

@@ -4,7 +4,7 @@ import { isSignatureHeader, proofHeader } from '../../sources/settings.ts'
 import { isHeaderName, isSendable, isSensitiveHeader } from '../../wire/headers.ts'
 import type { Source } from '../sources/rules.ts'
 import type { ArrivalCount, NewSample } from '../sources/store.ts'
-import type { ArrivalsParts } from './service.ts'
+import type { ArrivalsDeps } from './service.ts'
 
 /** A flood of refused arrivals writes the store this often, and this much in one transaction. */
 const writeEveryMs = 1000
@@ -16,7 +16,7 @@ const pauseMs = 50
 const sampleBytes = 2048
 const textLength = 512
 
-type NotesParts = Pick<ArrivalsParts, 'store' | 'clock' | 'limits' | 'onTrouble'>
+type NotesDeps = Pick<ArrivalsDeps, 'store' | 'clock' | 'limits' | 'onTrouble'>
 
 interface Noted {
   accepted: number
@@ -37,14 +37,14 @@ export interface Refused {
 
 /** Counts arrivals by source, takes a sample of the first refused one in each second, and writes both to the store. */
 export class ArrivalNotes {
-  readonly #parts: NotesParts
+  readonly #deps: NotesDeps
   readonly #noted = new Map<number, Noted>()
   #cancel: (() => void) | undefined
   #writing: Promise<void> | undefined
   #samples = 0
 
-  constructor(parts: NotesParts) {
-    this.#parts = parts
+  constructor(deps: NotesDeps) {
+    this.#deps = deps
   }
 
   accepted(source: number): void {
@@ -59,7 +59,7 @@ export class ArrivalNotes {
     noted.refused++
     noted.refusedInRow++
     noted.refusedCode = code
-    if (request === undefined || this.#parts.limits.refusedSamples === 0) return
+    if (request === undefined || this.#deps.limits.refusedSamples === 0) return
     if (noted.sample !== undefined) {
       noted.sample = { ...noted.sample, unsampled: noted.sample.unsampled + 1 }
     } else if (this.#samples < samplesPerWrite) {
@@ -87,7 +87,7 @@ export class ArrivalNotes {
 
   #writeLater(afterMs: number): void {
     if (this.#cancel !== undefined || this.#writing !== undefined) return
-    this.#cancel = this.#parts.clock.after(afterMs, () => {
+    this.#cancel = this.#deps.clock.after(afterMs, () => {
       this.#cancel = undefined
       this.#writing = this.#write().finally(() => {
         this.#writing = undefined
@@ -105,9 +105,9 @@ export class ArrivalNotes {
     const samples = batch.flatMap(([, { sample }]) => (sample === undefined ? [] : [sample]))
     this.#samples -= samples.length
     try {
-      await this.#parts.store.noteArrivals(counts, samples, this.#parts.limits.refusedSamples)
+      await this.#deps.store.noteArrivals(counts, samples, this.#deps.limits.refusedSamples)
     } catch (error) {
-      this.#parts.onTrouble(error)
+      this.#deps.onTrouble(error)
     }
   }
 }

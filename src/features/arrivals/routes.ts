@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { text } from '../../operations/fields.ts'
-import type { Context, Parts } from '../../operations/parts.ts'
 import { anyBytes, type Incoming, type Noun, Reply, route, type Unread } from '../../operations/route.ts'
+import type { ServiceDeps, Services } from '../../operations/services.ts'
 import { baseOf } from '../sources/schemas.ts'
 import { arrivalBytesLimit } from './service.ts'
 
@@ -11,7 +11,7 @@ const expected = Type.Unsafe<string>({
   description: 'The answer that the provider expects, in its own content type.',
 })
 
-const bodyLimit = ({ bodyLimitBytes }: Context) => Math.min(bodyLimitBytes, arrivalBytesLimit)
+const bodyLimit = ({ bodyLimitBytes }: ServiceDeps) => Math.min(bodyLimitBytes, arrivalBytesLimit)
 
 /** The two ways to name a source in its URL. */
 const ways = [
@@ -25,15 +25,15 @@ export const arrivals = {
   schemas: { ArrivalOut },
   routes: ways.flatMap(({ name, path, id, how }) => {
     const refOf = ({ params }: Pick<Incoming, 'params'>) => (params as Record<string, string>)[name] ?? ''
-    const headOf = (request: Unread, parts: Parts) => {
+    const headOf = (request: Unread, services: Services) => {
       const { method, headers, url } = request
-      return { method, url: baseOf(parts, request) + url, headers }
+      return { method, url: baseOf(services, request) + url, headers }
     }
-    const admit = (request: Unread, parts: Parts) =>
-      parts.arrivals.admit(refOf(request), headOf(request, parts), request.address ?? '')
-    const receive = async (request: Incoming, body: Uint8Array, parts: Parts) => {
-      const arrival = { ...headOf(request, parts), body }
-      const answer = await parts.arrivals.receive(refOf(request), arrival, request.address ?? '')
+    const admit = (request: Unread, services: Services) =>
+      services.arrivals.admit(refOf(request), headOf(request, services), request.address ?? '')
+    const receive = async (request: Incoming, body: Uint8Array, services: Services) => {
+      const arrival = { ...headOf(request, services), body }
+      const answer = await services.arrivals.receive(refOf(request), arrival, request.address ?? '')
       return new Reply(answer.status as 200, answer.body, answer.headers)
     }
     return [
@@ -48,7 +48,7 @@ export const arrivals = {
         lookup: 'none',
         admit,
         answers: { 202: ArrivalOut, 200: expected },
-        handle: ({ body, request }, parts) => receive(request, body, parts),
+        handle: ({ body, request }, services) => receive(request, body, services),
       }),
       route(`GET ${path}`, 'open', {
         root: '',
@@ -57,7 +57,7 @@ export const arrivals = {
         lookup: 'none',
         admit,
         answers: { 200: expected },
-        handle: ({ request }, parts) => receive(request, new Uint8Array(0), parts),
+        handle: ({ request }, services) => receive(request, new Uint8Array(0), services),
       }),
     ]
   }),

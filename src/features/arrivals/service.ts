@@ -32,7 +32,7 @@ export const arrivalBytesLimit = 16 * 1024 * 1024
 /** The result of an arrival, for metrics: `accepted`, `repeated`, `answered`, or the code of the refusal. */
 export type OnArrival = (provider: ProviderName | 'unknown', result: string) => void
 
-export interface ArrivalsParts {
+export interface ArrivalsDeps {
   readonly store: Pick<Store, 'sourceAt' | 'noteArrivals'>
   readonly publisher: Publisher
   readonly clock: Clock
@@ -72,8 +72,8 @@ const burstSeconds = 10
  * the body. Refused requests leave a count and a sample behind, written once a second.
  */
 export class Arrivals {
-  readonly #parts: ArrivalsParts
-  readonly #deps: VerifierDeps
+  readonly #deps: ArrivalsDeps
+  readonly #verifying: VerifierDeps
   /** Only sources that exist, so that a flood of made-up names drives none of them out. */
   readonly #known = new Map<number, { readonly open: OpenSource; readonly until: SteadyMs }>()
   readonly #reading = new Map<number, Promise<OpenSource | undefined>>()
@@ -82,13 +82,13 @@ export class Arrivals {
   readonly #floods: ArrivalFloods
   readonly #ofApp: KeyedRate | undefined
 
-  constructor(parts: ArrivalsParts) {
-    this.#parts = parts
-    const { refusedArrivals, arrivalRatePerApp } = parts.limits
-    const turns = Turns.by(parts.clock)
-    this.#deps = { keySets: parts.keySets, compute: (work) => turns.run(work) }
-    this.#notes = new ArrivalNotes(parts)
-    this.#floods = new ArrivalFloods(parts.clock, refusedArrivals)
+  constructor(deps: ArrivalsDeps) {
+    this.#deps = deps
+    const { refusedArrivals, arrivalRatePerApp } = deps.limits
+    const turns = Turns.by(deps.clock)
+    this.#verifying = { keySets: deps.keySets, compute: (work) => turns.run(work) }
+    this.#notes = new ArrivalNotes(deps)
+    this.#floods = new ArrivalFloods(deps.clock, refusedArrivals)
     if (arrivalRatePerApp > 0) {
       this.#ofApp = new KeyedRate(arrivalRatePerApp * burstSeconds, 1000 / arrivalRatePerApp)
     }
@@ -106,16 +106,16 @@ export class Arrivals {
     if (floodedMs > 0) {
       throw this.#limited(open, 'Too many requests to this source were refused (refusedArrivals).', floodedMs)
     }
-    const unready = await open.verifier.unready(head, this.#parts.clock.now())
+    const unready = await open.verifier.unready(head, this.#deps.clock.now())
     if (unready !== undefined) throw this.#unavailable(open, { ...head, body: unread }, address, unready)
-    this.#refuseAboveRate(open, this.#ofApp?.waitMs(String(app), this.#parts.clock.steady()))
+    this.#refuseAboveRate(open, this.#ofApp?.waitMs(String(app), this.#deps.clock.steady()))
   }
 
   /** Verifies a request and stores its event. Resolves with the answer once the event is durable; rejects with AppError. */
   async receive(ref: string, arrival: Arrival, address: string): Promise<Answer> {
     const open = await this.#find(ref, address)
     const { source, provider, verifier } = open
-    const judgement = await verifier.judge(arrival, this.#parts.clock.now())
+    const judgement = await verifier.judge(arrival, this.#deps.clock.now())
     switch (judgement.kind) {
       case 'unavailable':
         throw this.#unavailable(open, arrival, address, judgement)
@@ -123,7 +123,7 @@ export class Arrivals {
         throw this.#refuse(open, arrival, address, judgement)
       case 'answer':
         this.#floods.trust(source.key, address)
-        this.#parts.onArrival?.(provider, 'answered')
+        this.#deps.onArrival?.(provider, 'answered')
         return judgement.answer
       case 'event':
         this.#floods.trust(source.key, address)
@@ -133,7 +133,7 @@ export class Arrivals {
 
   /** The judgement of `receive` about a request. Nothing is stored. */
   async try(source: ArrivingSource, arrival: Arrival): Promise<Judgement> {
-    return openSource(source, this.#deps).verifier.judge(arrival, this.#parts.clock.now())
+    return openSource(source, this.#verifying).verifier.judge(arrival, this.#deps.clock.now())
   }
 
   /** Writes what is not noted yet. */
@@ -143,7 +143,7 @@ export class Arrivals {
 
   async #publish(open: OpenSource, arrival: Arrival, event: SourceEvent): Promise<Answer> {
     const { source, provider } = open
-    this.#refuseAboveRate(open, this.#ofApp?.take(String(source.app), this.#parts.clock.steady()))
+    this.#refuseAboveRate(open, this.#ofApp?.take(String(source.app), this.#deps.clock.steady()))
     const envelope: Envelope = {
       eventType: event.eventType,
       eventId: null,
@@ -154,9 +154,9 @@ export class Arrivals {
       arrival: onceOf(source, provider, event.eventId),
     }
     try {
-      const { id, state } = await this.#parts.publisher.publish(source.appId, envelope, arrival.body)
+      const { id, state } = await this.#deps.publisher.publish(source.appId, envelope, arrival.body)
       this.#notes.accepted(source.key)
-      this.#parts.onArrival?.(provider, state)
+      this.#deps.onArrival?.(provider, state)
       const { accepted } = providers[provider]
       const headers = { 'sluice-message-id': id }
       if (accepted !== undefined) return { ...accepted, headers: { ...accepted.headers, ...headers } }
@@ -169,11 +169,11 @@ export class Arrivals {
 
   /** The source that the path names; AppError `not_found` when there is none that takes requests there. */
   async #find(ref: string, address: string): Promise<OpenSource> {
-    const now = this.#parts.clock.steady()
+    const now = this.#deps.clock.steady()
     const key = sourceKeyOf(ref)
     const open = key === undefined ? undefined : await this.#open(key, now)
-    if (open !== undefined && isNamed(open, ref, this.#parts.clock.now()) && !open.source.disabled) return open
-    this.#parts.onArrival?.('unknown', 'not_found')
+    if (open !== undefined && isNamed(open, ref, this.#deps.clock.now()) && !open.source.disabled) return open
+    this.#deps.onArrival?.('unknown', 'not_found')
     const waitMs = this.#unknown.note(address, now)
     if (waitMs > 0) {
       const message = 'Too many requests of this address named no source.'
@@ -193,10 +193,10 @@ export class Arrivals {
   }
 
   async #read(key: number, now: SteadyMs): Promise<OpenSource | undefined> {
-    const source = await this.#parts.store.sourceAt(key)
+    const source = await this.#deps.store.sourceAt(key)
     this.#known.delete(key)
     if (source === undefined) return undefined
-    const open = openSource(source, this.#deps)
+    const open = openSource(source, this.#verifying)
     putLast(this.#known, key, { open, until: now + believedForMs }, remembered)
     return open
   }
@@ -204,7 +204,7 @@ export class Arrivals {
   /** Throws AppError when the application has to wait before its next arrival. */
   #refuseAboveRate(open: OpenSource, waitMs = 0): void {
     if (waitMs === 0) return
-    const message = `Too many requests: the limit arrivalRatePerApp is ${this.#parts.limits.arrivalRatePerApp}.`
+    const message = `Too many requests: the limit arrivalRatePerApp is ${this.#deps.limits.arrivalRatePerApp}.`
     throw this.#limited(open, message, waitMs)
   }
 
@@ -234,7 +234,7 @@ export class Arrivals {
   /** Counts a refused arrival. A request that a limit refuses has no sample. */
   #count({ source, provider }: OpenSource, code: string, sample?: Refused): void {
     this.#notes.refused(source.key, code, sample)
-    this.#parts.onArrival?.(provider, code)
+    this.#deps.onArrival?.(provider, code)
   }
 }
 

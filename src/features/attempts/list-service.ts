@@ -11,7 +11,7 @@ import { Turns } from '../../domain/turns.ts'
 import { withField } from '../../json/exact.ts'
 import { lookUp } from '../../operations/lookup.ts'
 import { itemBytes, numbers, readTimes, type Walked, writePage } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
+import type { Services } from '../../operations/services.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import type { Application, Endpoint } from '../endpoints/rules.ts'
@@ -35,12 +35,12 @@ export type AttemptPlace = NonNullable<AttemptRange['after']>
 
 /** The attempts of one message, all of which are at hand: there are few, unless it went to very many endpoints. */
 export async function attemptsOf(
-  parts: Parts,
+  services: Services,
   { app, message: asked }: { readonly app: Application; readonly message: Message },
   filter: AttemptQuery,
   at?: Endpoint,
 ) {
-  const { store, clock } = parts
+  const { store, clock } = services
   const message = { ...asked, bytes: asked.body.length }
   const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
   const briefs = await store.attemptBriefsOf(message.key)
@@ -53,7 +53,7 @@ export async function attemptsOf(
     (wanted === undefined || attempt.endpoint === wanted.key) &&
     meetsAttempt(attempt, filter) &&
     meetsFilter(message, toMessageFilter(filter))
-  return writeAttempts(parts, filter, {
+  return writeAttempts(services, filter, {
     read: async (after: number | null, order, limit) => {
       if (order === 'ascending') return all.slice(after === null ? 0 : after + 1).slice(0, limit)
       return all
@@ -74,7 +74,7 @@ export async function attemptsOf(
 
 /** An endpoint's attempts with their messages and the status of each. */
 export function attemptsAt(
-  { store, clock }: Pick<Parts, 'store' | 'clock'>,
+  { store, clock }: Pick<Services, 'store' | 'clock'>,
   endpoint: Endpoint,
   filter: AttemptQuery | AttemptedQuery,
   meets: (attempt: ListedAttempt) => boolean,
@@ -114,7 +114,7 @@ const lookups = 8
 
 /** The iterator behind an attempt at an endpoint, which its id names. */
 export async function behindAttempt(
-  { store, clock }: Pick<Parts, 'store' | 'clock'>,
+  { store, clock }: Pick<Services, 'store' | 'clock'>,
   endpoint: Endpoint,
   id: string,
 ): Promise<string | undefined> {
@@ -154,7 +154,7 @@ function writePlace({ at, message, n }: AttemptPlace): string {
 
 /** A page of attempts, with their messages if asked. */
 export function writeAttempts<Row extends AttemptKey & { readonly bytes: number }, Position>(
-  { store, clock }: Pick<Parts, 'store' | 'clock'>,
+  { store, clock }: Pick<Services, 'store' | 'clock'>,
   filter: AttemptQuery,
   list: Walked<Row, { readonly row: Row; readonly message: MessageSummary }, Position>,
 ) {

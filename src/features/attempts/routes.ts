@@ -4,8 +4,8 @@ import { withFields } from '../../json/exact.ts'
 import { admin, view } from '../../operations/access.ts'
 import { listOf } from '../../operations/fields.ts'
 import { fromItem, itemBytes, numbers, PageQuery, type Walked, walk, writePage } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Noun, route, type Things } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { toEndpointOut } from '../endpoints/schemas.ts'
 import { messagesAsBytes } from '../messages/schemas.ts'
@@ -42,8 +42,8 @@ const shorterPages = 'When a filter skips many rows, a page may be shorter than 
 const listByMessage = {
   query: AttemptQuery,
   answers: { 200: listOf(MessageAttemptOut) },
-  handle: (call: Pick<Things, 'app' | 'message'> & { query: AttemptQuery }, parts: Parts) =>
-    attemptsOf(parts, call, call.query),
+  handle: (call: Pick<Things, 'app' | 'message'> & { query: AttemptQuery }, services: Services) =>
+    attemptsOf(services, call, call.query),
 }
 
 export const attempts = {
@@ -57,13 +57,13 @@ export const attempts = {
       description: `Newest first; the last 90 days by default. ${shorterPages}`,
       query: AttemptsAtQuery,
       answers: { 200: listOf(MessageAttemptOut) },
-      handle: async ({ endpoint, query: asked }, parts) => {
-        const query = await fromItem(asked, (id) => behindAttempt(parts, endpoint, id))
+      handle: async ({ endpoint, query: asked }, services) => {
+        const query = await fromItem(asked, (id) => behindAttempt(services, endpoint, id))
         const meets = (attempt: ListedAttempt) => meetsAttempt(attempt, query)
         return writeAttempts(
-          parts,
+          services,
           query,
-          attemptsAt(parts, endpoint, query, meets, () => true),
+          attemptsAt(services, endpoint, query, meets, () => true),
         )
       },
     }),
@@ -78,13 +78,13 @@ export const attempts = {
       description: `Sorted by their latest attempt; the last 90 days by default. ${shorterPages}`,
       query: AttemptedQuery,
       answers: { 200: listOf(EndpointMessageOut) },
-      handle: async ({ endpoint, query: asked }, parts) => {
-        const { store, clock, explainer } = parts
+      handle: async ({ endpoint, query: asked }, services) => {
+        const { store, clock, explainer } = services
         const query = await fromItem(asked, (id) => behindMessage(store, endpoint, id))
         const { status, expanded_statuses: expanded = false, with_content: withContent = true } = query
         const isShown = (facts: StatusFacts) => status === undefined || status === shownStatus(facts, expanded)
         const list: Walked<ListedAttempt, Tried, AttemptPlace> = {
-          ...attemptsAt(parts, endpoint, query, (attempt) => attempt.isLatest, isShown),
+          ...attemptsAt(services, endpoint, query, (attempt) => attempt.isLatest, isShown),
           bytesOf: ({ message }) => itemBytes + (withContent ? message.bytes : 0),
         }
         return writePage(clock, query, list, async (items) => {
@@ -163,7 +163,7 @@ export const attempts = {
       summary: 'List the attempts of a message at an endpoint (older path)',
       query: AttemptsAtQuery,
       answers: { 200: listOf(MessageAttemptOut) },
-      handle: (call, parts) => attemptsOf(parts, call, call.query, call.endpoint),
+      handle: (call, services) => attemptsOf(services, call, call.query, call.endpoint),
     }),
   ],
 } satisfies Noun

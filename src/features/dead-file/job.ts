@@ -3,7 +3,7 @@ import { type FileHandle, open, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Store, StoreTrouble } from '../../store/store.ts'
-import type { DeadPosition, UnfiledLetter } from '../dead-letters/store.ts'
+import type { DeadPosition, LetterForFile } from '../dead-letters/store.ts'
 import { type Regions, serves } from '../regions/rules.ts'
 
 /** Trouble that lasts is logged this often. */
@@ -28,12 +28,12 @@ export interface DeadFileDeps {
   readonly machine: string
   /** Tells this process from the others that write dead letters. */
   readonly writer: string
-  readonly store: Pick<Store, 'beginDeadFile' | 'listUnfiled' | 'takeDeadFile' | 'moveDeadFile'>
+  readonly store: Pick<Store, 'beginDeadFile' | 'listLettersForFile' | 'takeDeadFile' | 'moveDeadFile'>
   readonly clock: Clock
   /** The regions whose letters it holds; all by default. */
   readonly regions?: Regions
   /** The first of these letters as lines, as many as may be in memory at once. Letters that are gone have none. */
-  linesOf(letters: readonly UnfiledLetter[]): Promise<DeadLines>
+  linesOf(letters: readonly LetterForFile[]): Promise<DeadLines>
   readonly log: Record<'info' | 'error', (sentence: string) => void>
 }
 
@@ -73,10 +73,10 @@ export class DeadFile {
 
   async #stepOf(region: string | null): Promise<boolean> {
     const { store, writer, linesOf } = this.#deps
-    if ((await store.listUnfiled(region, 1)).length === 0) return false
+    if ((await store.listLettersForFile(region, 1)).length === 0) return false
     if (!(await store.takeDeadFile(region, writer, stepMs))) return false
     // Read once more: another process may have moved the position before this one had the file.
-    const letters = await store.listUnfiled(region, lettersPerStep)
+    const letters = await store.listLettersForFile(region, lettersPerStep)
     const own = letters.filter((letter) => serves(region === null ? null : [region], letter.region))
     const end = letters.at(-1)
     if (end === undefined) return false

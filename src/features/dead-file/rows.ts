@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Methods, Port, Sql, Work } from '../../store/sql/port.ts'
 import { columnsOf, snakeCase, statement } from '../../store/sql/statement.ts'
 import { indexed } from '../dead-letters/rows.ts'
-import type { DeadFiling, DeadPosition, UnfiledLetter } from '../dead-letters/store.ts'
+import type { DeadFiling, DeadPosition, LetterForFile } from '../dead-letters/store.ts'
 import { defaultRegion } from '../regions/rules.ts'
 
 /**
@@ -32,8 +32,8 @@ const move = statement('move-dead-file')`
 const letterRegion = `coalesce((select region from lane where lane.endpoint = dead.endpoint limit 1), '${defaultRegion}')`
 const letterFields = { ...snakeCase('diedAt', 'endpoint', 'message'), bytes: 'coalesce(length(response), 0)' }
 // Leans on dead_died. Nothing in it is a payload, which only a process of the letter's region may read.
-const selectUnfiled = statement<UnfiledLetter>('unfiled')`
-  select ${columnsOf<UnfiledLetter>({ ...letterFields, region: letterRegion })} from dead
+const selectLettersForFile = statement<LetterForFile>('letters-for-file')`
+  select ${columnsOf<LetterForFile>({ ...letterFields, region: letterRegion })} from dead
    where ${indexed('died_at')} >= :died_at and ${indexed('died_at')} < :until
      and (died_at, endpoint, message) > (:died_at, :endpoint, :message)
    order by ${indexed('died_at')}, endpoint, message limit :limit`
@@ -59,7 +59,7 @@ export function deadFiling(port: Port): Methods<DeadFiling> {
   return {
     beginDeadFile: (region) => port.transaction((sql) => sql.any(begin, { region: nameOf(region) })),
 
-    *listUnfiled(region, limit) {
+    *listLettersForFile(region, limit) {
       const position = yield* port.first(selectPosition, { region: nameOf(region) })
       if (position === undefined) return []
       const until = (yield* port.now()) - (port.hasOneWriter ? 0 : commitMs)
@@ -68,7 +68,7 @@ export function deadFiling(port: Port): Methods<DeadFiling> {
         diedAt > until
           ? { died_at: until - overlapMs, endpoint: 0, message: 0 }
           : { died_at: diedAt, endpoint, message }
-      return yield* port.all(selectUnfiled, { ...after, until, limit })
+      return yield* port.all(selectLettersForFile, { ...after, until, limit })
     },
 
     takeDeadFile: (region, writer, leaseMs) =>

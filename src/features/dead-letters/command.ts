@@ -240,7 +240,7 @@ interface Bad {
 }
 
 /** Lines of the file for one request. */
-interface Part {
+interface FilePart {
   readonly bytes: Buffer
   readonly firstLine: number
   /** Bytes of the file up to the end of this part. */
@@ -256,7 +256,7 @@ async function importDead(session: Session, path: string, name: string): Promise
   const file = resolve(terminal.directory, name)
   const size = sizeOf(file, name)
   const skipsBad = options.skipBad === true
-  const send = (part: Part, more: Readonly<Record<string, boolean>>): Promise<Item> =>
+  const send = (part: FilePart, more: Readonly<Record<string, boolean>>): Promise<Item> =>
     client.post(`${path}/import`, {
       query: {
         endpoint_id: options.endpoint as string | undefined,
@@ -271,7 +271,7 @@ async function importDead(session: Session, path: string, name: string): Promise
   const total = { imported: 0, unchanged: 0, skipped: [] as Bad[] }
   await withProgress(terminal, async (show) => {
     let lines = 0
-    for await (const part of skipsBad ? [] : partsOf(file, name)) {
+    for await (const part of skipsBad ? [] : filePartsOf(file, name)) {
       const { checked, skipped } = await send(part, { dry_run: true })
       total.skipped.push(...(skipped as Bad[]))
       lines += Number(checked)
@@ -279,7 +279,7 @@ async function importDead(session: Session, path: string, name: string): Promise
     }
     if (total.skipped.length > 0) return
     lines = 0
-    for await (const part of partsOf(file, name)) {
+    for await (const part of filePartsOf(file, name)) {
       const { checked, imported, unchanged, skipped } = await send(part, {})
       total.imported += Number(imported)
       total.unchanged += Number(unchanged)
@@ -304,13 +304,13 @@ async function importDead(session: Session, path: string, name: string): Promise
 }
 
 /** Reads the file in parts of whole lines. */
-async function* partsOf(file: string, name: string): AsyncGenerator<Part> {
+async function* filePartsOf(file: string, name: string): AsyncGenerator<FilePart> {
   let rest: Buffer[] = []
   let restBytes = 0
   let lines = 0
   let firstLine = 1
   let readBytes = 0
-  const take = (): Part => {
+  const take = (): FilePart => {
     const part = { bytes: Buffer.concat(rest), firstLine, readBytes }
     firstLine += lines
     rest = []

@@ -2,8 +2,8 @@ import { Type } from 'typebox'
 import type { DeadLetterSummary, MessageSummary } from '../../domain/delivery.ts'
 import { Turns } from '../../domain/turns.ts'
 import { flag, instant, iso, whole } from '../../operations/fields.ts'
-import type { Parts } from '../../operations/parts.ts'
 import type { Out } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { Order } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
@@ -30,11 +30,11 @@ export const DeadCountOut = Type.Object({
 
 /** Counts the dead letters of a filter that names no message. */
 export async function countDead(
-  parts: Parts,
+  services: Services,
   app: number | null,
   filter: DeadFilter,
 ): Promise<Out<typeof DeadCountOut>> {
-  const { store, clock } = parts
+  const { store, clock } = services
   const [newest] = await store.listDead(app, rangeOf(filter, null, 'descending', 1))
   const before = iso(newest === undefined ? Math.min(filter.before, clock.now()) : newest.diedAt + 1)
   if (filter.reason === null && filter.eventTypes === null) {

@@ -3,9 +3,9 @@ import type { DeadLetterSummary } from '../../domain/delivery.ts'
 import { Turns } from '../../domain/turns.ts'
 import { admin, attempt, type Need, read, view } from '../../operations/access.ts'
 import { listOf } from '../../operations/fields.ts'
-import { itemBytes, numbers, partsOf, streamOf, writePage, writeParts } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
+import { itemBytes, numbers, splitByBytes, streamOf, writePage, writeParts } from '../../operations/page.ts'
 import { type Noun, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { Order } from '../../store/messages.ts'
 import { toAttemptOut } from '../attempts/schemas.ts'
 import { writeLine } from '../dead-lines/service.ts'
@@ -38,7 +38,7 @@ const exportRows = 50
 const newLine = Buffer.from('\n')
 
 /** Dead letters of one application, or with a path that names none, of all. */
-interface Place {
+interface DeadScope {
   readonly path: '/app/:app/dead' | '/dead'
   readonly whose: Whose
   readonly needs: { readonly view: Need; readonly replay: Need }
@@ -51,7 +51,7 @@ interface Place {
 const onlyOnce =
   'With `before` from a count, and an Idempotency-Key, a request that is repeated after a failure sends nothing twice.'
 
-const inApplication: Place = {
+const inApplication: DeadScope = {
   path: '/app/:app/dead',
   whose: 'one',
   needs: { view, replay: attempt },
@@ -67,7 +67,7 @@ const inApplication: Place = {
   replayed: `All dead letters that match every field; without fields, all of the application. ${onlyOnce}`,
 }
 
-const inAll: Place = {
+const inAll: DeadScope = {
   path: '/dead',
   whose: 'all',
   needs: { view: read, replay: admin },
@@ -83,16 +83,16 @@ const inAll: Place = {
   replayed: `All dead letters that match every field. ${onlyOnce}`,
 }
 
-function listRoute({ path, whose, needs, ids, summaries }: Place) {
+function listRoute({ path, whose, needs, ids, summaries }: DeadScope) {
   return route(`GET ${path}`, needs.view, {
     id: `v1.dead.list${ids}`,
     summary: summaries.list,
     query: filterQuery(whose, 'list'),
     answers: { 200: listOf(DeadLetterOut) },
-    handle: async (call, parts) => {
-      const { store, clock } = parts
+    handle: async (call, services) => {
+      const { store, clock } = services
       const app = appOf(call)
-      const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
+      const filter = await toDeadFilter(services, app, namesIn(call.query), 'query')
       const list = {
         read: (after: DeadRange['after'], order: Order, limit: number) =>
           store.listDead(app?.key ?? null, rangeOf(filter, after, order, limit)),
@@ -122,20 +122,20 @@ function listRoute({ path, whose, needs, ids, summaries }: Place) {
   })
 }
 
-function countRoute({ path, whose, needs, ids, summaries }: Place) {
+function countRoute({ path, whose, needs, ids, summaries }: DeadScope) {
   return route(`GET ${path}/count`, needs.view, {
     id: `v1.dead.count${ids}`,
     summary: summaries.count,
     query: filterQuery(whose, 'count'),
     answers: { 200: DeadCountOut },
-    handle: async (call, parts) => {
+    handle: async (call, services) => {
       const app = appOf(call)
-      return countDead(parts, app?.key ?? null, await toDeadFilter(parts, app, namesIn(call.query), 'query'))
+      return countDead(services, app?.key ?? null, await toDeadFilter(services, app, namesIn(call.query), 'query'))
     },
   })
 }
 
-function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place) {
+function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: DeadScope) {
   return route(`POST ${path}/replay`, needs.replay, {
     id: `v1.dead.replay${ids}`,
     summary: summaries.replay,
@@ -143,44 +143,44 @@ function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place)
     body: replayIn,
     needsBody: true,
     answers: { 202: TaskStartedOut },
-    handle: async (call, parts) => {
+    handle: async (call, services) => {
       const app = appOf(call)
       const { perSecond = null } = call.body
       const letters = toLetters(call.body)
-      const filter = await toDeadFilter(parts, app, call.body, 'body')
+      const filter = await toDeadFilter(services, app, call.body, 'body')
       const chosen = letters === null ? {} : { letters: packLetters(letters) }
       const work = { type: 'dead.replay', input: { ...filter, ...chosen, perSecond } } as const
       const total = letters === null ? {} : { total: letters.length }
-      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, replayed: 0, ...total })
+      return startTask(services.store, app?.key ?? null, work, { scanned: 0, replayed: 0, ...total })
     },
   })
 }
 
-function purgeRoute({ path, whose, ids, summaries }: Place) {
+function purgeRoute({ path, whose, ids, summaries }: DeadScope) {
   return route(`DELETE ${path}`, admin, {
     id: `v1.dead.purge${ids}`,
     summary: summaries.purge,
     query: filterQuery(whose, 'all'),
     answers: { 202: TaskStartedOut },
-    handle: async (call, parts) => {
+    handle: async (call, services) => {
       const app = appOf(call)
-      const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
+      const filter = await toDeadFilter(services, app, namesIn(call.query), 'query')
       const work = { type: 'dead.purge', input: filter } as const
-      return startTask(parts.store, app?.key ?? null, work, { scanned: 0, purged: 0 })
+      return startTask(services.store, app?.key ?? null, work, { scanned: 0, purged: 0 })
     },
   })
 }
 
-function exportRoute({ path, whose, needs, ids, summaries }: Place) {
+function exportRoute({ path, whose, needs, ids, summaries }: DeadScope) {
   return route(`GET ${path}/export`, needs.view, {
     id: `v1.dead.export${ids}`,
     summary: summaries.export,
     query: filterQuery(whose, 'all'),
     answers: { 200: { lines: DeadLetterLine } },
-    handle: async (call, parts) => {
+    handle: async (call, services) => {
       const app = appOf(call)
-      const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
-      return streamOf(linesOf(parts, app?.key ?? null, filter))
+      const filter = await toDeadFilter(services, app, namesIn(call.query), 'query')
+      return streamOf(linesOf(services, app?.key ?? null, filter))
     },
   })
 }
@@ -213,7 +213,7 @@ export const deadLetters = {
         return writeParts(
           clock,
           `${out.slice(0, -1)},"trail":[`,
-          partsOf(attempts, ({ bytes }) => bytes),
+          splitByBytes(attempts, ({ bytes }) => bytes),
           async (part) => {
             const trail = (await store.loadAttempts(part)).filter((each) => each !== undefined)
             return trail.map((each) => Buffer.from(JSON.stringify(toAttemptOut(each, message, endpoint, true))))
@@ -240,7 +240,7 @@ function appOf({ app }: { readonly params: object; readonly app?: Application })
 
 /** One JSON object a line, oldest first, each with its payload. */
 async function* linesOf(
-  { store, clock, scanner }: Parts,
+  { store, clock, scanner }: Services,
   app: number | null,
   filter: DeadFilter,
 ): AsyncGenerator<Buffer> {
@@ -249,7 +249,7 @@ async function* linesOf(
     const kept = (await describedLetters(store, rows)).filter((one) => meets(one, filter))
     const apps = await store.applicationRefs(kept.map(({ row }) => row.app))
     // A delivery may have a body of its own, which is about as large as the message's.
-    for (const part of partsOf(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
+    for (const part of splitByBytes(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
       const rows = part.map(({ row }) => row)
       const [letters, contents] = [await store.loadDead(rows), await store.loadContents(rows)]
       for (const [i, { endpoint }] of part.entries()) {

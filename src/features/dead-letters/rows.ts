@@ -12,8 +12,8 @@ import {
   messageShape,
 } from '../../store/sql/message-rows.ts'
 import { countMessages, inPlace } from '../../store/sql/messages.ts'
+import { deliveryFields, findPlaces, keysOf } from '../../store/sql/pending-rows.ts'
 import type { Methods, Port, Transaction, Work } from '../../store/sql/port.ts'
-import { deliveryFields, findPlaces, keysOf } from '../../store/sql/queues.ts'
 import {
   beyond,
   direction,
@@ -21,9 +21,9 @@ import {
   fragment,
   inBothOrders,
   listStart,
-  type Part,
   parameters,
   type Statement,
+  type StatementPart,
   snakeCase,
   statement,
   toJson,
@@ -42,10 +42,10 @@ export const indexed = (column: string) => either(column, `${column} + 0`)
  */
 function listOf(
   names: readonly [list: string, count: string],
-  owner: Part,
-  diedAt: Part,
+  owner: StatementPart,
+  diedAt: StatementPart,
   rest: string[],
-  index: Part = '',
+  index: StatementPart = '',
 ) {
   const died = fragment`${owner} ${diedAt} >= :from and ${diedAt} < :until`
   const restOrder = {
@@ -103,14 +103,14 @@ const selectVariants = statement<Variant & { readonly place: number }>('some-var
     from ${rowsOf(':variants', 'wanted', { message: 'bigint', n: 'integer' })}
     ${probe('variant', 'variant.message = wanted.message and variant.n = wanted.n')}`
 
-interface Place {
+interface MessageHead {
   readonly id: string
   readonly app: number
   readonly endpoints: number[]
   readonly plan: Plan | null
 }
 
-const selectPlace = statement<Place>('message-place', { json: ['endpoints', 'plan'] })`
+const selectPlace = statement<MessageHead>('message-place', { json: ['endpoints', 'plan'] })`
   select id, app, endpoints, plan from message where key = :key ${forUpdate}`
 const imported = {
   ...snakeCase('key', 'id', 'app', 'eventType', 'eventId', 'channels', 'contentType', 'body', 'tags', 'headers'),
@@ -271,7 +271,7 @@ function* planFor(sql: Transaction, key: number, { orderKey, variant }: BroughtL
 }
 
 /** A message that exists here may have been accepted elsewhere for an endpoint that it was not accepted for here. */
-function* addEndpoint(sql: Transaction, key: number, found: Place, letter: BroughtLetter): Work<void> {
+function* addEndpoint(sql: Transaction, key: number, found: MessageHead, letter: BroughtLetter): Work<void> {
   if (found.endpoints.includes(letter.endpoint)) return
   const planned = yield* planFor(sql, key, letter)
   const plan = planned === null ? found.plan : { ...found.plan, [letter.endpoint]: planned }

@@ -30,7 +30,7 @@ import {
 import { lookUp } from '../../operations/lookup.ts'
 import { PageQuery } from '../../operations/page.ts'
 import type { Out } from '../../operations/route.ts'
-import { type Part, readInstants, refuseIf } from '../../operations/validate.ts'
+import { type RequestPart, readInstants, refuseIf } from '../../operations/validate.ts'
 import type { Store } from '../../store/store.ts'
 import { MessageAttemptOut } from '../attempts/schemas.ts'
 import type { Application, Endpoint } from '../endpoints/rules.ts'
@@ -244,7 +244,7 @@ export async function toDeadFilter(
   { store, clock }: { readonly store: Store; readonly clock: Clock },
   app: Application | undefined,
   names: Names,
-  part: Part,
+  part: RequestPart,
 ): Promise<DeadFilter> {
   const { before, after } = readInstants(part, { before: names.before, after: names.after })
   const keyOf = async (noun: 'endpoint' | 'message', ref: string | null | undefined) => {

@@ -51,7 +51,7 @@ export interface DeadFiling {
    * The next letters behind the position of the file, of all regions. A letter is listed when no other that died before it can
    * become visible any more: at once on SQLite, after 15 seconds on Postgres, whose transactions commit in any order.
    */
-  listUnfiled(region: string | null, limit: number): Promise<UnfiledLetter[]>
+  listLettersForFile(region: string | null, limit: number): Promise<LetterForFile[]>
   /** Keeps other writers from the file for this long. Answers false while another one has it. */
   takeDeadFile(region: string | null, writer: string, leaseMs: number): Promise<boolean>
   /** Moves the position behind a letter that the file holds, and lets other writers have the file. */
@@ -62,7 +62,7 @@ export interface DeadFiling {
 export type DeadPosition = Pick<DeadLetter, 'diedAt' | 'endpoint' | 'message'>
 
 /** A dead letter that a file lacks: where it is, the region of its lane and the size of its answer. */
-export interface UnfiledLetter extends DeadPosition {
+export interface LetterForFile extends DeadPosition {
   readonly region: string
   readonly bytes: number
 }

@@ -1,9 +1,9 @@
 import { AppError, type FieldError } from '../../domain/app-error.ts'
-import { type Parts as Steps, Turns } from '../../domain/turns.ts'
+import { type Sliced, Turns } from '../../domain/turns.ts'
 import { admin } from '../../operations/access.ts'
 import { isRef, lookUp } from '../../operations/lookup.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Noun, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { DeadImportOut, DeadImportQuery, DeadLineIn } from '../dead-letters/schemas.ts'
 import type { BroughtLetter } from '../dead-letters/store.ts'
@@ -25,13 +25,13 @@ const importRoute = route('POST /app/:app/dead/import', admin, {
   body: { lines: DeadLineIn },
   bodyLimit: ({ bodyLimitBytes }) => lengthFactor * bodyLimitBytes,
   answers: { 200: DeadImportOut },
-  handle: async ({ app, query, body }, parts) => {
+  handle: async ({ app, query, body }, services) => {
     const { endpoint_id: ref, skip_bad: skipsBad = false, dry_run: isTrial = false, first_line: firstLine = 1 } = query
-    const find = (name: string) => parts.store.findEndpoint(app.key, name)
+    const find = (name: string) => services.store.findEndpoint(app.key, name)
     const target = ref === undefined ? undefined : await lookUp('endpoint', ref, find)
-    const { letters, bad, problems } = await readLines(parts, app, target, linesOf(body), firstLine)
+    const { letters, bad, problems } = await readLines(services, app, target, linesOf(body), firstLine)
     if (!skipsBad) refuseIf(problems)
-    const brought = isTrial ? [] : await parts.store.importDead(app.key, letters)
+    const brought = isTrial ? [] : await services.store.importDead(app.key, letters)
     return {
       checked: letters.length,
       imported: brought.filter((answer) => answer === 'imported').length,
@@ -42,7 +42,7 @@ const importRoute = route('POST /app/:app/dead/import', admin, {
 })
 
 async function readLines(
-  { scanner, clock, store }: Parts,
+  { scanner, clock, store }: Services,
   app: Application,
   target: Endpoint | undefined,
   lines: readonly Buffer[],
@@ -63,7 +63,7 @@ async function readLines(
   return { letters, bad, problems }
 
   /** The lines that are not empty, taken apart. */
-  function* parsed(): Steps<{ i: number; read: ReadLine | undefined; wrong: FieldError[] }[]> {
+  function* parsed(): Sliced<{ i: number; read: ReadLine | undefined; wrong: FieldError[] }[]> {
     const found: { i: number; read: ReadLine | undefined; wrong: FieldError[] }[] = []
     for (const [i, line] of lines.entries()) {
       yield

@@ -6,14 +6,14 @@ import { decodeKey, keySkewMs, keyTime } from '../../domain/ids.ts'
 import type { OutcomeCode } from '../../domain/outcome.ts'
 import { Turns } from '../../domain/turns.ts'
 import { withField } from '../../json/exact.ts'
-import type { Scanner, Span } from '../../json/scan.ts'
+import type { ByteSpan, Scanner } from '../../json/scan.ts'
 import { distinct, isoOrNull } from '../../operations/fields.ts'
-import { partsOf } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
+import { splitByBytes } from '../../operations/page.ts'
 import { headerProblems } from '../../operations/problems.ts'
+import type { Services } from '../../operations/services.ts'
 import { checkContents, compile } from '../../operations/validate.ts'
 import { DeadLineIn, toDeadOut } from '../dead-letters/schemas.ts'
-import type { BroughtLetter, Contents, UnfiledLetter } from '../dead-letters/store.ts'
+import type { BroughtLetter, Contents, LetterForFile } from '../dead-letters/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
 import { isContentType, textWithout } from '../messages/reading-service.ts'
 import { isJsonObject } from '../messages/schemas.ts'
@@ -64,25 +64,25 @@ export function writeLine(
 
 /** The first of these letters as lines with their line breaks, as many as may be in memory at once. */
 export async function linesOf(
-  { store, clock, scanner }: Pick<Parts, 'store' | 'clock' | 'scanner'>,
-  unfiled: readonly UnfiledLetter[],
-): Promise<{ readonly bytes: Buffer; readonly last: UnfiledLetter }> {
-  const messages = await store.loadSummaries([...new Set(unfiled.map(({ message }) => message))])
+  { store, clock, scanner }: Pick<Services, 'store' | 'clock' | 'scanner'>,
+  letters: readonly LetterForFile[],
+): Promise<{ readonly bytes: Buffer; readonly last: LetterForFile }> {
+  const messages = await store.loadSummaries([...new Set(letters.map(({ message }) => message))])
   const bytesOf = new Map(messages.map(({ key, bytes }) => [key, bytes]))
-  const [part = []] = partsOf(unfiled, ({ message, bytes }) => bytes + 2 * (bytesOf.get(message) ?? 0))
-  const letters = (await store.loadDead(part)).filter((letter) => letter !== undefined)
-  const apps = await store.applicationRefs(letters.map(({ app }) => app))
+  const [part = []] = splitByBytes(letters, ({ message, bytes }) => bytes + 2 * (bytesOf.get(message) ?? 0))
+  const dead = (await store.loadDead(part)).filter((letter) => letter !== undefined)
+  const apps = await store.applicationRefs(dead.map(({ app }) => app))
   const endpoints = new Map(
-    (await store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))])).map((one) => [one.key, one]),
+    (await store.loadEndpoints([...new Set(dead.map(({ endpoint }) => endpoint))])).map((one) => [one.key, one]),
   )
-  const contents = await store.loadContents(letters)
+  const contents = await store.loadContents(dead)
   const lines: Buffer[] = []
-  for (const [i, letter] of letters.entries()) {
+  for (const [i, letter] of dead.entries()) {
     await Turns.by(clock).next()
     const appId = apps.get(letter.app)?.id ?? ''
     lines.push(writeLine(scanner, appId, letter, endpoints.get(letter.endpoint), contents[i]), newLine)
   }
-  return { bytes: Buffer.concat(lines), last: part.at(-1) as UnfiledLetter }
+  return { bytes: Buffer.concat(lines), last: part.at(-1) as LetterForFile }
 }
 
 /** A line that was read: the endpoint by the names in the line, and the dead letter. */
@@ -140,7 +140,7 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
 }
 
 function parse(scanner: Scanner, line: Buffer, problems: FieldError[]) {
-  let span: Span | undefined
+  let span: ByteSpan | undefined
   let input: unknown
   try {
     span = scanner.scan(line, 'payload')

@@ -1,6 +1,6 @@
 import { count, perSecond, span } from '../../domain/phrases.ts'
 import { headroom, isBehind, neededSlots, rounded, waitFor } from './endpoint-rules.ts'
-import type { DoctorFacts, DoctorLimits, EndpointFacts, Found, Known, Rule } from './facts.ts'
+import type { DoctorFacts, DoctorLimits, EndpointFacts, Known, Rule, RuleFinding } from './facts.ts'
 import { isAlive, slotsOf, slotsText } from './system-rules.ts'
 
 /** The rules about capacity, for endpoints that no other rule explains. */
@@ -74,7 +74,7 @@ function backlogFigures(worst: EndpointFacts, behind: readonly EndpointFacts[]) 
  * Endpoints that wait for a free slot of their worker. By Little's law the slots that they need are their arrival rate
  * times the time of an attempt. Where timeouts use the slots, that is the finding, and more slots would only feed them.
  */
-function findSaturation(facts: DoctorFacts, limits: DoctorLimits, { explained }: Known): Found | undefined {
+function findSaturation(facts: DoctorFacts, limits: DoctorLimits, { explained }: Known): RuleFinding | undefined {
   const { inFlight, limit } = slotsOf(facts)
   const crowded = facts.endpoints.filter((each) => !explained.has(each) && each.reason === 'crowded')
   const behind = crowded.filter((each) => isBehind(each, limits))

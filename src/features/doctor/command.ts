@@ -9,7 +9,7 @@ import { apiRoot } from '../../domain/api.ts'
 import type { Terminal } from '../../runtime/process.ts'
 import { duration } from '../../runtime/setting-kinds.ts'
 import { SealError } from '../../store/vault.ts'
-import { type Diagnosis, diagnose, onlyFinding, type Reading, type Trend, trendOf } from './diagnosis.ts'
+import { type Diagnosis, diagnose, onlyFinding, type Trend, trendOf, type WaitingCount } from './diagnosis.ts'
 
 /** A report as the API answers it, also when it was made here. */
 interface Report extends Diagnosis {
@@ -113,7 +113,7 @@ async function onStore(session: Session): Promise<number> {
     return run(session, async () => ({ ...unopened(error, config.store.kind), waiting: null, asOf: asOf() }))
   }
   try {
-    const { doctor } = parts.handlers()
+    const { doctor } = parts.services()
     return await run(session, async () => {
       const { at, ...found } = await doctor.examine()
       return { ...found, asOf: new Date(at).toISOString() }
@@ -158,7 +158,7 @@ function printTrend({ terminal, json }: Session, report: Report, trend: Trend | 
   terminal.print(`${time}  ${terminal.style(colour, trend.sentence)}`)
 }
 
-function readingOf({ waiting, asOf }: Report): Reading | undefined {
+function readingOf({ waiting, asOf }: Report): WaitingCount | undefined {
   return waiting === null ? undefined : { at: Date.parse(asOf), waiting: waiting.total }
 }
 

@@ -7,9 +7,9 @@ import {
   doctorLimits,
   type Finding,
   type FoldedNameFacts,
-  type Found,
   type Known,
   type Rule,
+  type RuleFinding,
   type Severity,
   type StoreDown,
 } from './facts.ts'
@@ -193,7 +193,7 @@ export function diagnose(facts: DoctorFacts | StoreDown, limits: DoctorLimits = 
 }
 
 /** The diagnosis when one trouble hides everything else, such as a server that does not answer. */
-export function onlyFinding(code: string, found: Found): Diagnosis {
+export function onlyFinding(code: string, found: RuleFinding): Diagnosis {
   const rule = rules.find((each) => each.code === code)
   if (rule === undefined) throw new Error(`there is no rule ${code}`)
   return diagnosisOf([findingOf(rule, found)], 0, undefined)
@@ -205,7 +205,7 @@ function downFinding({ dialect, trouble }: StoreDown): Finding {
   return findingOf(storeDown, { sentence, evidence: { dialect }, command })
 }
 
-function findingOf({ code, severity }: Rule, found: Found): Finding {
+function findingOf({ code, severity }: Rule, found: RuleFinding): Finding {
   return { code, severity: severity ?? 'warning', app: null, endpoint: null, ...found }
 }
 
@@ -235,7 +235,7 @@ function queueText({ waiting, endpoints }: DoctorFacts): string {
 }
 
 /** Publishes were refused, though no queue is full now. */
-function shedFinding({ shedPerSecond, store }: DoctorFacts): Found {
+function shedFinding({ shedPerSecond, store }: DoctorFacts): RuleFinding {
   const rate = perSecond(shedPerSecond)
   return {
     sentence: `Publishes were refused with 429 in the last minute, ${rate}: a queue was full, or the store could not keep up. A durable write takes ${span(store.commitMs)} now.`,
@@ -252,7 +252,7 @@ function fullQueues(
   { waiting, endpoints }: DoctorFacts,
   meets: (share: number) => boolean,
   consequence: string,
-): Found[] {
+): RuleFinding[] {
   const ofApps = [...Map.groupBy(endpoints, ({ app }) => app)].map(([app, its]) => ({
     waiting: its.reduce((sum, each) => sum + each.waiting, 0),
     limit: waiting.limitPerApp,
@@ -275,7 +275,7 @@ function fullQueues(
 }
 
 /** The waiting deliveries at an instant. */
-export interface Reading {
+export interface WaitingCount {
   readonly at: number
   readonly waiting: number
 }
@@ -289,7 +289,7 @@ export interface Trend {
   readonly sentence: string
 }
 
-export function trendOf(before: Reading, after: Reading): Trend {
+export function trendOf(before: WaitingCount, after: WaitingCount): Trend {
   const rate = ((after.waiting - before.waiting) * 1000) / Math.max(1, after.at - before.at)
   const waits = count(after.waiting, 'delivery waits', 'deliveries wait')
   if (after.waiting === 0) return { direction: 'empty', perSecond: rate, emptyInMs: 0, sentence: 'No deliveries wait.' }

@@ -1,5 +1,5 @@
 import { count, moment, percent, perSecond, span } from '../../domain/phrases.ts'
-import type { DoctorFacts, DoctorLimits, EndpointFacts, Found, Rule } from './facts.ts'
+import type { DoctorFacts, DoctorLimits, EndpointFacts, Rule, RuleFinding } from './facts.ts'
 import { isAlive } from './system-rules.ts'
 
 /** The rules about endpoints. The first rule that an endpoint meets names the cause of its waiting deliveries. */
@@ -289,7 +289,7 @@ function endpointRule(
     readonly say: (
       endpoint: EndpointFacts,
       facts: DoctorFacts,
-    ) => Pick<Found, 'command'> & Partial<Pick<Found, 'sentence' | 'evidence'>>
+    ) => Pick<RuleFinding, 'command'> & Partial<Pick<RuleFinding, 'sentence' | 'evidence'>>
   },
 ): Rule {
   const { when, say, ...rest } = entry

@@ -284,7 +284,7 @@ export interface Finding {
 type Evidence = Readonly<Record<string, number | string | boolean | null>>
 
 /** A finding with the code and severity of its rule. */
-export type Found = Omit<Finding, 'code' | 'severity' | 'app' | 'endpoint'> &
+export type RuleFinding = Omit<Finding, 'code' | 'severity' | 'app' | 'endpoint'> &
   Partial<Pick<Finding, 'severity' | 'app' | 'endpoint'>>
 
 /** One entry of the table of rules. docs/doctor.md is made from it. */
@@ -298,7 +298,11 @@ export interface Rule {
   readonly meaning: string
   /** The remedy, for the docs. */
   readonly remedy: string
-  readonly find: (facts: DoctorFacts, limits: DoctorLimits, known: Known) => Found | readonly Found[] | undefined
+  readonly find: (
+    facts: DoctorFacts,
+    limits: DoctorLimits,
+    known: Known,
+  ) => RuleFinding | readonly RuleFinding[] | undefined
 }
 
 /** The findings so far, as far as later rules need to know them. */

@@ -3,7 +3,7 @@ import { Health } from '../../domain/health.ts'
 import type { Slots } from '../../domain/snapshot.ts'
 import { Turns } from '../../domain/turns.ts'
 import { type Facts, lateSchedules, type StoreFigures, workerFacts } from '../../metrics/facts.ts'
-import type { Context } from '../../operations/parts.ts'
+import type { ServiceDeps } from '../../operations/services.ts'
 import { countLimit } from '../../store/lanes.ts'
 import type { ListedAttempt } from '../../store/messages.ts'
 import { type Store, StoreTrouble } from '../../store/store.ts'
@@ -53,11 +53,11 @@ interface Examination extends Diagnosis {
 
 /** Gathers the facts that the doctor's rules judge. Each examination reads a bounded number of rows, in small steps. */
 export class Doctor {
-  readonly #parts: DoctorParts
+  readonly #deps: DoctorDeps
   #underWay: Promise<Examination> | undefined
 
-  constructor(parts: DoctorParts) {
-    this.#parts = parts
+  constructor(deps: DoctorDeps) {
+    this.#deps = deps
   }
 
   /** Examines the system. Callers that ask while an examination is under way share it. */
@@ -70,13 +70,13 @@ export class Doctor {
 
   async #examine(): Promise<Examination> {
     const facts = await this.facts()
-    if ('trouble' in facts) return { ...diagnose(facts), at: this.#parts.clock.now(), waiting: null }
+    if ('trouble' in facts) return { ...diagnose(facts), at: this.#deps.clock.now(), waiting: null }
     const { total, endpoints, isExact } = facts.waiting
     return { ...diagnose(facts), at: facts.now, waiting: { total, endpoints, isExact } }
   }
 
   async facts(): Promise<DoctorFacts | StoreDown> {
-    const { dialect } = this.#parts.store
+    const { dialect } = this.#deps.store
     try {
       const figures = await this.#figures()
       const { condition, storeUp, trouble } = figures
@@ -89,10 +89,10 @@ export class Doctor {
   }
 
   async #gather(figures: StoreFigures, condition: StoreCondition): Promise<DoctorFacts> {
-    const { store, version, limits } = this.#parts
+    const { store, version, limits } = this.#deps
     const { clockAheadMs, workers, leader, scheduleLagMs } = figures
     const now = condition.now
-    const { totals, worst } = await this.#parts.explainer.worst(null, endpointsExamined)
+    const { totals, worst } = await this.#deps.explainer.worst(null, endpointsExamined)
     const slots = liveSlots(worst)
     return {
       now,
@@ -102,7 +102,7 @@ export class Doctor {
       workers: workers.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
       hasLeader: leader !== undefined,
       waiting: { ...totals, limit: limits.maxWaiting, limitPerApp: limits.maxWaitingPerApp },
-      shedPerSecond: this.#parts.shedPerSecond?.() ?? 0,
+      shedPerSecond: this.#deps.shedPerSecond?.() ?? 0,
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
       lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
@@ -113,7 +113,7 @@ export class Doctor {
   }
 
   async #refusing(): Promise<SourceFacts[]> {
-    const { store } = this.#parts
+    const { store } = this.#deps
     const sources = await store.refusingSources(refusingMs, leastRefusals, sourcesListed)
     const apps = await store.applicationRefs(sources.map(({ app }) => app))
     return sources.map(({ app, id, uid, appId, provider, refusedInRow, refusedCode, acceptedAt }) => ({
@@ -128,9 +128,9 @@ export class Doctor {
 
   /** Read at once, and not from memory: an operator looks whether a command has helped. */
   async #figures(): Promise<StoreFigures> {
-    let best = await this.#parts.facts.current(0)
+    let best = await this.#deps.facts.current(0)
     for (let reads = 1; reads < mostCommits && (best.condition?.commitMs ?? 0) >= repeatCommitMs; reads++) {
-      const next = await this.#parts.facts.current(0)
+      const next = await this.#deps.facts.current(0)
       if (next.condition === undefined || !next.storeUp) return next
       const commitMs = Math.min(next.condition.commitMs, best.condition?.commitMs ?? 0)
       best = { ...next, condition: { ...next.condition, commitMs } }
@@ -140,7 +140,7 @@ export class Doctor {
 
   /** Endpoints of operational webhooks are left out: no command names them. */
   async #endpoints(worst: readonly ExplainedEndpoint[], now: EpochMs): Promise<EndpointFacts[]> {
-    const { store, clock, limits, serverDefaults } = this.#parts
+    const { store, clock, limits, serverDefaults } = this.#deps
     const apps = await store.applicationRefs(worst.map(({ endpoint }) => endpoint.app))
     const found: EndpointFacts[] = []
     for (let at = 0; at < worst.length; at += attemptsAtOnce) {
@@ -163,7 +163,7 @@ export class Doctor {
 
   /** The certificates of operational webhooks are left out: no command names their endpoints. */
   async #certificates(now: EpochMs): Promise<CertificateFacts[]> {
-    const { store } = this.#parts
+    const { store } = this.#deps
     const expiring = await store.expiringCertificates(now + certificateNoticeMs, certificatesListed)
     const apps = await store.applicationRefs(expiring.map(({ app }) => app))
     return expiring.flatMap(({ app, id, uid, expiresAt }) => {
@@ -173,7 +173,7 @@ export class Doctor {
   }
 
   async #foldedNames(): Promise<FoldedNameFacts[]> {
-    const { store } = this.#parts
+    const { store } = this.#deps
     const names = await store.foldedNames(namesListed)
     const apps = await store.applicationRefs(names.flatMap(({ app }) => app ?? []))
     const owned = names.map(({ app, ...thing }) => ({
@@ -185,7 +185,7 @@ export class Doctor {
   }
 
   async #dead(now: EpochMs): Promise<DeadFacts> {
-    const { store } = this.#parts
+    const { store } = this.#deps
     const from = now - deadWindowMs
     const count = (since: EpochMs, until: EpochMs) =>
       store.countListed({ of: 'dead', app: null, endpoint: null, from: since, until }, deadCounted)
@@ -195,7 +195,7 @@ export class Doctor {
   }
 
   async #mostDead(from: EpochMs, now: EpochMs): Promise<DeadFacts['worst']> {
-    const { store } = this.#parts
+    const { store } = this.#deps
     const range = { endpoint: null, from, until: now + 1, after: null, order: 'descending', limit: deadListed } as const
     const letters = await store.listDead(null, range)
     const byEndpoint = [...Map.groupBy(letters, ({ endpoint }) => endpoint)]
@@ -215,7 +215,7 @@ function liveSlots(worst: readonly ExplainedEndpoint[]): ReadonlyMap<number, Slo
 
 function endpointFacts(
   { endpoint, why, lane, total, isExact }: ExplainedEndpoint,
-  { maxWaitingPerEndpoint }: DoctorParts['limits'],
+  { maxWaitingPerEndpoint }: DoctorDeps['limits'],
   { timeoutMs }: ServerDefaults,
 ) {
   const { flow, concurrency, damaged = [] } = endpoint
@@ -294,8 +294,8 @@ function errorText({ code, status, error }: ListedAttempt): string {
   return error === null ? `${what}.` : `${what}: ${error}`
 }
 
-interface DoctorParts
-  extends Pick<Context, 'store' | 'clock' | 'serverDefaults' | 'limits' | 'version' | 'shedPerSecond'> {
+interface DoctorDeps
+  extends Pick<ServiceDeps, 'store' | 'clock' | 'serverDefaults' | 'limits' | 'version' | 'shedPerSecond'> {
   readonly explainer: Explainer
   readonly facts: Pick<Facts, 'current'>
 }

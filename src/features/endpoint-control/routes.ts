@@ -19,8 +19,8 @@ import {
   whole,
 } from '../../operations/fields.ts'
 import { found } from '../../operations/lookup.ts'
-import type { Parts, Trial } from '../../operations/parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../../operations/route.ts'
+import type { Services, Trial } from '../../operations/services.ts'
 import { refuseIf, toleranceMs } from '../../operations/validate.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'
 import { headerNames } from '../../wire/receiver.ts'
@@ -100,7 +100,7 @@ async function countEnds({ key }: Endpoint, query: Static<typeof StatsQuery>, st
 export const ping = 'svix.ping'
 
 export async function exampleFor(
-  { store, clock, bodyLimitBytes }: Parts,
+  { store, clock, bodyLimitBytes }: Services,
   caller: Incoming['caller'],
   name: string,
   index: number,
@@ -136,7 +136,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
     summary,
     ...(description && { description }),
     answers: { 200: EndpointOut },
-    handle: ({ endpoint }, parts) => change(parts, endpoint, { paused }),
+    handle: ({ endpoint }, services) => change(services, endpoint, { paused }),
   })
 }
 
@@ -147,15 +147,15 @@ function circuitRoute(action: CircuitAction, summary: string, description: strin
     summary,
     description,
     answers: { 200: EndpointOut },
-    handle: ({ endpoint }, parts) =>
-      change(parts, endpoint, ({ flow }) => ({
+    handle: ({ endpoint }, services) =>
+      change(services, endpoint, ({ flow }) => ({
         flow: { circuitOrder: { n: (flow.circuitOrder?.n ?? 0) + 1, action } },
       })),
   })
 }
 
-async function change(parts: Parts, { app, key, id }: Endpoint, fields: EndpointChange) {
-  return showEndpoint(parts, found(await parts.store.updateEndpoint(app, key, fields), 'endpoint', id))
+async function change(services: Services, { app, key, id }: Endpoint, fields: EndpointChange) {
+  return showEndpoint(services, found(await services.store.updateEndpoint(app, key, fields), 'endpoint', id))
 }
 
 const controlRoutes = [
@@ -211,11 +211,11 @@ const controlRoutes = [
       'Made from the schema of the event type; without a schema, `type`, `timestamp` and `data`. `svix.ping` is always there.',
     body: EventExampleIn,
     answers: { 200: MessageOut },
-    handle: async ({ endpoint, body: { eventType, exampleIndex = 0 }, request }, parts) => {
-      const payload = Buffer.from(JSON.stringify(await exampleFor(parts, request.caller, eventType, exampleIndex)))
+    handle: async ({ endpoint, body: { eventType, exampleIndex = 0 }, request }, services) => {
+      const payload = Buffer.from(JSON.stringify(await exampleFor(services, request.caller, eventType, exampleIndex)))
       const about = { eventType, eventId: null, channels: null }
       const envelope = { ...about, contentType: 'application/json', delayMs: 0 }
-      const { key, id } = await parts.publisher.publishToOne(endpoint, { envelope, body: payload })
+      const { key, id } = await services.publisher.publishToOne(endpoint, { envelope, body: payload })
       return messageBytes({ key, id, ...about }, payload)
     },
   }),
@@ -272,20 +272,22 @@ const trialRoutes = [
       'Makes one attempt at once (limit 10 s, and 10 s more for an access token). Stores nothing. The URL must meet the same rules as that of an endpoint.',
     body: EndpointTrialIn,
     answers: { 200: EndpointTrialOut },
-    handle: async ({ app, body, request }, parts) => {
+    handle: async ({ app, body, request }, services) => {
       const { url, eventType = ping } = body
       refuseIf([
-        ...parts.checkUrl(url).map((message) => ({ at: ['body', 'url'], message, type: 'url' })),
-        ...credentialProblems(body, parts.checkUrl),
+        ...services.checkUrl(url).map((message) => ({ at: ['body', 'url'], message, type: 'url' })),
+        ...credentialProblems(body, services.checkUrl),
       ])
       const auth = body.auth === undefined ? null : toAuth(body.auth)
       const clientCertificate = body.clientCertificate === undefined ? null : toCertificates(body.clientCertificate)
       refuseIf(completedProblems({ url, auth, clientCertificate }, undefined))
-      const secret = secretOf(body, parts)
-      const payload = Buffer.from(JSON.stringify(await exampleFor(parts, request.caller, eventType, 0)))
-      const message = { id: `msg_test${parts.randomText(23)}`, eventType, body: payload }
+      const secret = secretOf(body, services)
+      const payload = Buffer.from(JSON.stringify(await exampleFor(services, request.caller, eventType, 0)))
+      const message = { id: `msg_test${services.randomText(23)}`, eventType, body: payload }
       const signatureHeaders = app.settings.signatureHeaders ?? null
-      return toTrialOut(await tryOnce(parts, app, { url, secret, auth, clientCertificate, signatureHeaders, message }))
+      return toTrialOut(
+        await tryOnce(services, app, { url, secret, auth, clientCertificate, signatureHeaders, message }),
+      )
     },
   }),
   route('GET /app/:app/endpoint/:endpoint/signature', view, {
@@ -318,7 +320,7 @@ export const endpointControl = {
   routes: [...controlRoutes, ...trialRoutes],
 } satisfies Noun
 
-function secretOf({ secret }: Static<typeof EndpointTrialIn>, { randomBytes }: Parts): string {
+function secretOf({ secret }: Static<typeof EndpointTrialIn>, { randomBytes }: Services): string {
   if (secret === undefined) return makeSecret(randomBytes)
   const read = readSecret(secret, 'standard')
   if (read === undefined) refuseIf([secretProblem('secret')])
@@ -328,9 +330,9 @@ function secretOf({ secret }: Static<typeof EndpointTrialIn>, { randomBytes }: P
 const underWay = new WeakMap<object, Map<number, number>>()
 
 /** Makes one attempt. A receiver that answers late keeps a slot of its application, and of no other. */
-async function tryOnce(parts: Parts, app: Application, trial: Omit<Trial, 'timeoutMs'>): Promise<Outcome> {
-  const counts = underWay.get(parts.store) ?? new Map<number, number>()
-  underWay.set(parts.store, counts)
+async function tryOnce(services: Services, app: Application, trial: Omit<Trial, 'timeoutMs'>): Promise<Outcome> {
+  const counts = underWay.get(services.store) ?? new Map<number, number>()
+  underWay.set(services.store, counts)
   const own = counts.get(app.key) ?? 0
   const all = [...counts.values()].reduce((sum, count) => sum + count, 0)
   if (own >= trialsPerApplication || all >= trialsInAll) {
@@ -339,7 +341,7 @@ async function tryOnce(parts: Parts, app: Application, trial: Omit<Trial, 'timeo
   }
   counts.set(app.key, own + 1)
   try {
-    return await parts.tryOnce({ ...trial, timeoutMs: Math.min(parts.serverDefaults.timeoutMs, longestTrialMs) })
+    return await services.tryOnce({ ...trial, timeoutMs: Math.min(services.serverDefaults.timeoutMs, longestTrialMs) })
   } finally {
     const left = (counts.get(app.key) ?? 1) - 1
     if (left === 0) counts.delete(app.key)

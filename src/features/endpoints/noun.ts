@@ -339,28 +339,28 @@ export const endpointFields = {
   },
 } as const satisfies Readonly<Record<string, EndpointField>>
 
-type Fields = typeof endpointFields
-export type FieldName = keyof Fields
+type EndpointFields = typeof endpointFields
+export type FieldName = keyof EndpointFields
 
 /** The fields that are objects of their own. */
 export type ObjectName = {
-  [Name in FieldName]: Fields[Name]['kind'] extends { readonly is: 'object' } ? Name : never
+  [Name in FieldName]: EndpointFields[Name]['kind'] extends { readonly is: 'object' } ? Name : never
 }[FieldName]
 
 /** The value of a field in the domain: null only without a fallback. */
-export type ValueOf<Name extends FieldName> = Fields[Name] extends { readonly fallback: unknown }
-  ? Typed<Fields[Name]>
-  : Typed<Fields[Name]> | null
+export type ValueOf<Name extends FieldName> = EndpointFields[Name] extends { readonly fallback: unknown }
+  ? Typed<EndpointFields[Name]>
+  : Typed<EndpointFields[Name]> | null
 
 /** The fields that are columns, as an endpoint has them. */
 export type ColumnValues = {
-  readonly [Name in FieldName as Fields[Name] extends { readonly column: string } ? Name : never]: ValueOf<Name>
+  readonly [Name in FieldName as EndpointFields[Name] extends { readonly column: string } ? Name : never]: ValueOf<Name>
 }
 export type ColumnName = keyof ColumnValues
 
 /** The fields that are stored in the `flow` of an endpoint, under their names there. */
 export type FlowValues = {
-  readonly [Name in FieldName as Fields[Name] extends { readonly flow: infer Part extends string }
+  readonly [Name in FieldName as EndpointFields[Name] extends { readonly flow: infer Part extends string }
     ? Part
     : never]: ValueOf<Name>
 }

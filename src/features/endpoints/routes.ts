@@ -6,11 +6,11 @@ import {
   EndpointHeadersPatchIn,
   EndpointSecretOut,
   EndpointSecretRotateIn,
-} from '../credentials/place-service.ts'
-import { type Place, routesAt } from './place-service.ts'
+} from '../credentials/scope-service.ts'
 import { EndpointIn, EndpointOut, EndpointPatch, EndpointPut } from './schemas.ts'
+import { type EndpointScope, routesAt } from './scope-service.ts'
 
-const inApplications: Place = {
+const inApplications: EndpointScope = {
   path: '/app/:app/endpoint',
   id: 'v1.endpoint',
   whose: 'an application',

@@ -13,8 +13,8 @@ import {
   text,
   updatedAt,
 } from '../../operations/fields.ts'
-import type { Parts } from '../../operations/parts.ts'
 import type { Out } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { mergedHeaders } from '../../wire/headers.ts'
 import { AuthOut, ClientCertificateOut, toAuthOut, toCertificateOut } from '../credentials/schemas.ts'
@@ -23,23 +23,23 @@ import { type endpointFields, type FieldName, fieldEntries, type ObjectName, typ
 import type { Endpoint } from './rules.ts'
 import { type EndpointState, endpointStates } from './rules.ts'
 
-type Fields = typeof endpointFields
+type EndpointFields = typeof endpointFields
 type Policies = typeof policies
 
 /** The names of a field: its own and Svix's older one. */
 type NamesOf<Name extends FieldName> =
   | Name
-  | (Fields[Name] extends { readonly alias: infer Alias extends string } ? Alias : never)
+  | (EndpointFields[Name] extends { readonly alias: infer Alias extends string } ? Alias : never)
 
 type InputOf<Name extends FieldName> =
-  | (Name extends ObjectName ? Static<Policies[Name]['schema']> : Typed<Fields[Name]>)
-  | (Fields[Name] extends { readonly noNull: true } ? never : null)
+  | (Name extends ObjectName ? Static<Policies[Name]['schema']> : Typed<EndpointFields[Name]>)
+  | (EndpointFields[Name] extends { readonly noNull: true } ? never : null)
 
 type InputSchemas = { readonly [Name in FieldName as NamesOf<Name>]: TOptional<TUnsafe<InputOf<Name>>> }
 type ShownSchemas = {
-  readonly [Name in FieldName as Fields[Name] extends { readonly hidden: true } ? never : NamesOf<Name>]: TUnsafe<
-    ValueOf<Name>
-  >
+  readonly [Name in FieldName as EndpointFields[Name] extends { readonly hidden: true }
+    ? never
+    : NamesOf<Name>]: TUnsafe<ValueOf<Name>>
 }
 
 /** Every field that callers set, with its schema in a request. Null, where it is taken, goes back to the fallback. */
@@ -165,7 +165,7 @@ export function toEndpointOut(endpoint: Endpoint, state: EndpointState): Out<typ
 
 /** An endpoint that was changed or looked up, as callers see it. */
 export async function showEndpoint(
-  { explainer }: Pick<Parts, 'explainer'>,
+  { explainer }: Pick<Services, 'explainer'>,
   endpoint: Endpoint,
 ): Promise<Out<typeof EndpointOut>> {
   return toEndpointOut(endpoint, await explainer.state(endpoint))

@@ -4,8 +4,8 @@ import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../../store/messages.ts'
 import { among, bytes, forUpdate, listed, rowsOf } from '../../store/sql/dialect.ts'
 import { deleteOf, inSpan, spanOf, spanOfKeys } from '../../store/sql/message-rows.ts'
+import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from '../../store/sql/pending-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from '../../store/sql/port.ts'
-import { deleteQueued, deliveryFields, findPlaces, latestAttempt, ofDelivery } from '../../store/sql/queues.ts'
 import { fragment, type Shape, statement } from '../../store/sql/statement.ts'
 
 /** The columns beside the body that are sent with it, and those that its producer chose for searching and ordering. */

@@ -18,9 +18,9 @@ import {
   text,
   whole,
 } from '../../operations/fields.ts'
-import { PageQuery, partsOf, streamOf } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
+import { PageQuery, splitByBytes, streamOf } from '../../operations/page.ts'
 import { type Noun, type Out, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { SubjectIndex, SubjectSearch } from '../../shaping/subjects.ts'
 import type { Store } from '../../store/store.ts'
@@ -165,7 +165,7 @@ function toErasureOut(task: Task): Out<typeof ErasureOut> {
 }
 
 /** A search for a subject. Throws AppError when the application names no pointers, or its secret cannot be read. */
-async function searchFor({ store, clock }: Parts, { key, id }: Application, person: string) {
+async function searchFor({ store, clock }: Services, { key, id }: Application, person: string) {
   const indexing = await store.findSubjectIndex(key)
   if (indexing === undefined) {
     const remedy = 'Set subjectPointers, the JSON pointers to the values that name persons in its payloads.'
@@ -192,8 +192,8 @@ export const subjects = {
         'Erases, in the background, the payloads of all messages accepted so far that name the person, and every answer to them. The audit log names the person by a keyed hash alone.',
       body: SubjectEraseIn,
       answers: { 202: ErasureOut },
-      handle: async ({ app, body, request }, parts) => {
-        const { hash } = await searchFor(parts, app, body.subject)
+      handle: async ({ app, body, request }, services) => {
+        const { hash } = await searchFor(services, app, body.subject)
         const input: SubjectErasure = {
           hash,
           waiting: body.waiting ?? 'cancel',
@@ -201,7 +201,7 @@ export const subjects = {
           address: request.address ?? '',
         }
         const work = { type: 'subject.erase', input } as const
-        return toErasureOut(await parts.store.createTask({ app: app.key, work, data: {} }))
+        return toErasureOut(await services.store.createTask({ app: app.key, work, data: {} }))
       },
     }),
     route('POST /app/:app/subject/export', eraseSubjects, {
@@ -212,13 +212,13 @@ export const subjects = {
       body: SubjectExportIn,
       answers: { 200: { lines: SubjectLine } },
       answersSecret: true,
-      handle: async ({ app, body }, parts) => {
+      handle: async ({ app, body }, services) => {
         const after = body.after == null ? 0 : decodeKey('msg', body.after)
         if (after === undefined) {
           refuseIf([{ at: ['body', 'after'], message: 'is not the id of a message', type: 'iterator' }])
         }
-        const { search } = await searchFor(parts, app, body.subject)
-        return streamOf(subjectLines(parts, app, search, after ?? 0))
+        const { search } = await searchFor(services, app, body.subject)
+        return streamOf(subjectLines(services, app, search, after ?? 0))
       },
     }),
     route('GET /app/:app/erasure', eraseSubjects, {
@@ -226,9 +226,9 @@ export const subjects = {
       summary: 'List erasures of data subjects',
       query: PageQuery,
       answers: { 200: listOf(ErasureOut) },
-      handle: async ({ app, query }, parts) => {
+      handle: async ({ app, query }, services) => {
         const isWanted = ({ work, app: of }: Task) => work.type === 'subject.erase' && of === app.key
-        const page = await pageOfTasks(parts, query, isWanted)
+        const page = await pageOfTasks(services, query, isWanted)
         return { ...page, data: page.data.map(({ row }) => toErasureOut(row)) }
       },
     }),
@@ -262,12 +262,12 @@ const deliveriesAtOnce = 500
  * deliveries, its attempts and its dead letters. The last line is of the type `end`; without it, the export was cut off.
  */
 async function* subjectLines(
-  parts: Parts,
+  services: Services,
   app: Application,
   search: SubjectSearch,
   after: number,
 ): AsyncGenerator<Buffer> {
-  const { store } = parts
+  const { store } = services
   let messages = 0
   let last: string | null = null
   for (let at: number | null = after; at !== null; ) {
@@ -275,7 +275,7 @@ async function* subjectLines(
     for (const key of page.messages) {
       const [head] = await store.loadSummaries([key])
       if (head === undefined) continue
-      yield* linesOfMessage(parts, app, head)
+      yield* linesOfMessage(services, app, head)
       messages++
       last = head.id
     }
@@ -284,8 +284,8 @@ async function* subjectLines(
   yield line({ type: 'end', messages, last })
 }
 
-async function* linesOfMessage(parts: Parts, app: Application, head: MessageSummary): AsyncGenerator<Buffer> {
-  const { store, clock } = parts
+async function* linesOfMessage(services: Services, app: Application, head: MessageSummary): AsyncGenerator<Buffer> {
+  const { store, clock } = services
   const turns = Turns.by(clock)
   await turns.next()
   const [message] = await messagesAsBytes(store, [head], true)
@@ -308,7 +308,7 @@ async function* linesOfMessage(parts: Parts, app: Application, head: MessageSumm
     }
   }
   const briefs = await store.attemptBriefsOf(head.key)
-  for (const part of partsOf(briefs, ({ bytes }) => bytes)) {
+  for (const part of splitByBytes(briefs, ({ bytes }) => bytes)) {
     await turns.next()
     const endpoints = await endpointsOf(store, part)
     for (const attempt of await store.loadAttempts(part)) {

@@ -7,7 +7,7 @@ import { SubjectSearch } from '../../shaping/subjects.ts'
 import type { Store } from '../../store/store.ts'
 import { bodySigner } from '../../wire/profile.ts'
 import type { AuditEntry } from '../audit/rules.ts'
-import type { Span, Task, TaskCursor } from '../tasks/rules.ts'
+import type { AcceptedSpan, Task, TaskCursor } from '../tasks/rules.ts'
 import { messagesOf, reading, type Step } from '../tasks/step.ts'
 import {
   type ErasureProgress,
@@ -236,7 +236,7 @@ async function readSchedules(
 const erasedPerStep = 100
 
 /** Erases the contents of some messages. Unlike other steps it acts before it is saved: erasing twice does no harm. */
-export async function eraseContents(store: Store, task: Task, span: Span): Promise<Step> {
+export async function eraseContents(store: Store, task: Task, span: AcceptedSpan): Promise<Step> {
   const summaries = await messagesOf(store, task, span, erasedPerStep)
   const left = summaries.filter(({ expunged }) => !expunged).map(({ key }) => key)
   const fitting = firstStep(left, await store.weighMessages(left))

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/app-error.ts'
 import { isObject, type JsonObject } from '../../domain/json-object.ts'
-import type { Parts } from '../../domain/turns.ts'
+import type { Sliced } from '../../domain/turns.ts'
 import type { NewEventType } from './noun.ts'
 
 const sharedSchemas = '#/components/schemas/'
@@ -16,7 +16,7 @@ interface Copies {
  * The event types of an OpenAPI document: one for each of its webhooks (3.1: `webhooks`, before: `x-webhooks`). The schema
  * is that of the webhook's body, and contains the shared schemas that it refers to as `$defs`.
  */
-export function* eventTypesOf(document: JsonObject): Parts<NewEventType[]> {
+export function* eventTypesOf(document: JsonObject): Sliced<NewEventType[]> {
   const webhooks = objectAt(document, 'webhooks') ?? objectAt(document, 'x-webhooks') ?? {}
   const copies: Copies = { valuesLeft: valuesLimit }
   const eventTypes: NewEventType[] = []
@@ -27,7 +27,7 @@ export function* eventTypesOf(document: JsonObject): Parts<NewEventType[]> {
   return eventTypes
 }
 
-function* eventTypeOf(name: string, operation: JsonObject, document: JsonObject, copies: Copies): Parts<NewEventType> {
+function* eventTypeOf(name: string, operation: JsonObject, document: JsonObject, copies: Copies): Sliced<NewEventType> {
   const schema = bodySchema(operation, document)
   return {
     name,
@@ -60,7 +60,7 @@ function bodySchema(operation: JsonObject, document: JsonObject): JsonObject | u
 }
 
 /** A schema with all shared schemas that it refers to under `$defs`. */
-function* standalone(schema: JsonObject, document: JsonObject, copies: Copies): Parts<JsonObject> {
+function* standalone(schema: JsonObject, document: JsonObject, copies: Copies): Sliced<JsonObject> {
   const shared = objectAt(objectAt(document, 'components'), 'schemas') ?? {}
   const defs: Record<string, unknown> = {}
   const waiting: string[] = []

@@ -10,8 +10,8 @@ import { closed, listOf, maybe, nameText, nullable, optional, text } from '../..
 import { jsonSchemaProblems } from '../../operations/json-schema.ts'
 import { found, isRef, lookUp } from '../../operations/lookup.ts'
 import { byName, fromItem, matches, PageQuery, paginate, searchFor } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { compile, readJson, refuseIf } from '../../operations/validate.ts'
 import { readYaml } from '../../operations/yaml.ts'
 import type { PageRequest, Store } from '../../store/store.ts'
@@ -113,7 +113,7 @@ function problemsOf(imported: NewEventType): FieldError[] {
 }
 
 async function readDocument(
-  { scanner, clock }: Pick<Parts, 'scanner' | 'clock'>,
+  { scanner, clock }: Pick<Services, 'scanner' | 'clock'>,
   { spec, specRaw }: Static<typeof EventTypeImportOpenApiIn>,
 ): Promise<JsonObject> {
   if ((spec == null) === (specRaw == null)) {
@@ -241,13 +241,13 @@ export const eventTypes = {
       summary: 'Import event types from the webhooks of an OpenAPI document',
       body: EventTypeImportOpenApiIn,
       answers: { 200: EventTypeImportOpenApiOut },
-      handle: async ({ body }, parts) => {
+      handle: async ({ body }, services) => {
         const { dryRun = false, replaceAll = false } = body
-        const imported = await Turns.by(parts.clock).run(eventTypesOf(await readDocument(parts, body)))
+        const imported = await Turns.by(services.clock).run(eventTypesOf(await readDocument(services, body)))
         refuseIf(imported.flatMap(problemsOf))
         const modified = imported.map(({ name }) => name)
         if (dryRun) return { data: { modified, to_modify: imported.map(toImportedOut) } }
-        await parts.store.importEventTypes(imported, replaceAll)
+        await services.store.importEventTypes(imported, replaceAll)
         return { data: { modified, to_modify: null } }
       },
     }),

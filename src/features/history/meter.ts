@@ -3,15 +3,15 @@ import { replay } from '../../domain/delivery.ts'
 import type { Verdict } from '../../domain/judge.ts'
 import { counts } from '../../domain/outcome.ts'
 import { Turns } from '../../domain/turns.ts'
-import type { CommitObserver } from '../../metrics/commits.ts'
 import { endOf } from '../../metrics/meter.ts'
+import type { CommitObserver } from '../../metrics/observed-store.ts'
 import type { PendingRow, Publication, RestingEnd, Settlement, Store, TriedAttempt } from '../../store/store.ts'
 import {
   bucketOf,
   type Counter,
   hourMs,
   minuteMs,
-  type Span,
+  type SumSpan,
   Sums,
   serverScope,
   statusCounter,
@@ -38,7 +38,7 @@ export interface HistoryLimits {
 
 const defaultLimits: HistoryLimits = { byMinute: 2000, byMinutePerApp: 500, followed: 20_000 }
 
-interface HistoryParts {
+interface HistoryDeps {
   readonly store: Pick<Store, 'writeHistory'>
   readonly clock: Clock
   /** Makes names that no other process has. */
@@ -52,7 +52,7 @@ class Row {
   readonly sums = new Sums()
   readonly writer: string
   readonly scope: number
-  readonly span: Span
+  readonly span: SumSpan
   readonly at: EpochMs
   /** Of an hour: its minute under way, which is not part of its sums yet. */
   minute: Row | undefined
@@ -60,7 +60,7 @@ class Row {
   isChanged = false
   writtenAt: SteadyMs = Number.NEGATIVE_INFINITY
 
-  constructor(writer: string, scope: number, span: Span, at: EpochMs) {
+  constructor(writer: string, scope: number, span: SumSpan, at: EpochMs) {
     this.writer = writer
     this.scope = scope
     this.span = span
@@ -111,7 +111,7 @@ function count(sums: Sums | undefined, end: End | undefined, tried: Tried | unde
 }
 
 /** The rows in parts of one writer each, with the place of each part. */
-function* partsOf(rows: readonly Row[]): Generator<[place: number, part: Row[]]> {
+function* batchesOf(rows: readonly Row[]): Generator<[place: number, part: Row[]]> {
   for (let place = 0; place < rows.length; ) {
     const { writer } = rows[place] as Row
     let end = place + 1
@@ -127,7 +127,7 @@ function* partsOf(rows: readonly Row[]): Generator<[place: number, part: Row[]]>
  * fails, or may have failed, is repeated: rows replace themselves, so nothing is lost and nothing counts twice.
  */
 export class HistoryWriter implements CommitObserver {
-  readonly #parts: HistoryParts
+  readonly #deps: HistoryDeps
   readonly #limits: HistoryLimits
   #writer: string
   #minuteAt: EpochMs = 0
@@ -144,10 +144,10 @@ export class HistoryWriter implements CommitObserver {
   #underWay: Promise<void> = Promise.resolve()
   #stopped = false
 
-  constructor(parts: HistoryParts) {
-    this.#parts = parts
-    this.#limits = parts.limits ?? defaultLimits
-    this.#writer = parts.newWriter()
+  constructor(deps: HistoryDeps) {
+    this.#deps = deps
+    this.#limits = deps.limits ?? defaultLimits
+    this.#writer = deps.newWriter()
   }
 
   accepted({ app, special }: Publication, merged: readonly number[]): void {
@@ -192,12 +192,12 @@ export class HistoryWriter implements CommitObserver {
 
   /** Begins the minute and the hour of this instant, if they are not under way. */
   #turn(): void {
-    const now = this.#parts.clock.now()
+    const now = this.#deps.clock.now()
     if (now >= this.#minuteAt && now < this.#minuteAt + minuteMs) return
     const minuteAt = now - (now % minuteMs)
     // Minutes that come a second time, because the clock was set back, are another writer's: they add to the first.
     const isBack = minuteAt < this.#minuteAt
-    if (isBack) this.#writer = this.#parts.newWriter()
+    if (isBack) this.#writer = this.#deps.newWriter()
     this.#minuteAt = minuteAt
     const hourAt = now - (now % hourMs)
     if (hourAt === this.#hourAt && !isBack) return
@@ -247,7 +247,7 @@ export class HistoryWriter implements CommitObserver {
 
   #writeLater(): void {
     this.#isSet = true
-    this.#cancel = this.#parts.clock.after(writeEveryMs, () => {
+    this.#cancel = this.#deps.clock.after(writeEveryMs, () => {
       this.#underWay = this.#write(false).then(() => {
         this.#isSet = false
         if (this.#changed.length > 0 && !this.#stopped) this.#writeLater()
@@ -257,9 +257,9 @@ export class HistoryWriter implements CommitObserver {
 
   /** Writes the rows that changed, in small statements with a turn for others in between. Never rejects. */
   async #write(all: boolean): Promise<void> {
-    const { store, clock, onTrouble } = this.#parts
+    const { store, clock, onTrouble } = this.#deps
     const due = this.#take(all)
-    for (const [place, part] of partsOf(due)) {
+    for (const [place, part] of batchesOf(due)) {
       const stored = part.map((row) => row.toStored())
       for (const row of part) row.isChanged = false
       try {
@@ -276,7 +276,7 @@ export class HistoryWriter implements CommitObserver {
 
   /** The changed rows to write now. Those of an hour alone wait for their time; those that are too old are forgotten. */
   #take(all: boolean): Row[] {
-    const [now, steady] = [this.#parts.clock.now(), this.#parts.clock.steady()]
+    const [now, steady] = [this.#deps.clock.now(), this.#deps.clock.steady()]
     const changed = this.#changed
     this.#changed = []
     return changed.filter((row) => {

@@ -6,8 +6,8 @@ import { Turns } from '../../domain/turns.ts'
 import { type Caller, viewShared } from '../../operations/access.ts'
 import { dateTime, described, Instant, iso, nullable, optional, text, whole } from '../../operations/fields.ts'
 import { appKeyOf, isRef } from '../../operations/lookup.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Noun, type Out, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { readInstants, refuseIf } from '../../operations/validate.ts'
 import { type Endpoint, managementApplication } from '../endpoints/rules.ts'
 import {
@@ -36,7 +36,7 @@ const sparklinesLimit = 100
 /** Endpoints that are looked up, or whose hours are read, in one turn: the hours of a week take 4 ms. */
 const endpointsAtOnce = 10
 
-type Sources = Pick<Parts, 'store' | 'clock'>
+type HistoryServices = Pick<Services, 'store' | 'clock'>
 
 const appRef = optional(Type.String({ maxLength: 256 }), 'Application, by id or uid.')
 
@@ -132,11 +132,11 @@ export const history: Noun = {
       description: `Up to ${pointsLimit} points. Minutes are kept for two days, hours for \`historyRetention\`. Without \`app\` and \`endpoint\` it is the whole server's, which takes an API key that is not bound to one application. The counts of the last seconds may be missing. Quantiles are at most 5 % off.`,
       query: HistoryQuery,
       answers: { 200: HistoryOut },
-      handle: ({ query, request: { caller } }, parts) =>
-        parts.histories.do(caller?.id ?? '', async () => {
-          const scope = await scopeOf(parts, caller, query)
-          const stepsAtLeast = readSteps(query, parts.clock.now())
-          return toHistoryOut(await readSeries(parts, scope, stepsAtLeast))
+      handle: ({ query, request: { caller } }, services) =>
+        services.histories.do(caller?.id ?? '', async () => {
+          const scope = await scopeOf(services, caller, query)
+          const stepsAtLeast = readSteps(query, services.clock.now())
+          return toHistoryOut(await readSeries(services, scope, stepsAtLeast))
         }),
     }),
     route('GET /history/sparkline', viewShared, {
@@ -145,21 +145,25 @@ export const history: Noun = {
       description: 'For lists. Endpoints that do not exist are left out.',
       query: SparklineQuery,
       answers: { 200: SparklinesOut },
-      handle: ({ query, request: { caller } }, parts) =>
-        parts.histories.do(caller?.id ?? '', async () => {
-          const app = await appKeyOf(parts.store, caller, query.app)
-          const endpoints = await endpointsOf(parts, app, query.endpoint)
+      handle: ({ query, request: { caller } }, services) =>
+        services.histories.do(caller?.id ?? '', async () => {
+          const app = await appKeyOf(services.store, caller, query.app)
+          const endpoints = await endpointsOf(services, app, query.endpoint)
           return readSparklines(
-            parts,
+            services,
             endpoints,
-            latestSteps(sparkRanges[query.range ?? '24h'], parts.clock.now(), hourMs),
+            latestSteps(sparkRanges[query.range ?? '24h'], services.clock.now(), hourMs),
           )
         }),
     }),
   ],
 }
 
-async function scopeOf(sources: Sources, caller: Caller | null, query: Static<typeof HistoryQuery>): Promise<number> {
+async function scopeOf(
+  sources: HistoryServices,
+  caller: Caller | null,
+  query: Static<typeof HistoryQuery>,
+): Promise<number> {
   if (query.app === undefined && query.endpoint === undefined) {
     if (caller?.app == null) return serverScope
     const message = 'The history of the whole server takes a key for all applications; name `app`.'
@@ -174,7 +178,7 @@ async function scopeOf(sources: Sources, caller: Caller | null, query: Static<ty
 }
 
 /** The endpoints of these names, of one application or, by id alone, of any. */
-async function endpointsOf({ store, clock }: Sources, app: number | null, refs: readonly string[]) {
+async function endpointsOf({ store, clock }: HistoryServices, app: number | null, refs: readonly string[]) {
   const wanted = [...new Set(refs)].filter(isRef)
   const found: Endpoint[] = []
   for (let at = 0; at < wanted.length; at += endpointsAtOnce) {
@@ -205,20 +209,20 @@ function readSteps({ range, ...query }: Static<typeof HistoryQuery>, now: EpochM
 }
 
 /** The sums of a scope by the steps. A scope that was kept by the hour alone for some of the time is shown by hours. */
-async function readSeries(sources: Sources, scope: number, stepsAtLeast: (leastMs: number) => Steps) {
+async function readSeries(sources: HistoryServices, scope: number, stepsAtLeast: (leastMs: number) => Steps) {
   const steps = stepsAtLeast(0)
   const isFine = steps.span === hourMs || !(await isByHour(sources, scope, steps))
   return addUp(sources, scope, isFine ? steps : stepsAtLeast(hourMs))
 }
 
-async function isByHour(sources: Sources, scope: number, { since, stepMs, points }: Steps): Promise<boolean> {
+async function isByHour(sources: HistoryServices, scope: number, { since, stepMs, points }: Steps): Promise<boolean> {
   const from = Math.floor(since / hourMs) * hourMs
   const range: HistoryRange = { scope, span: hourMs, from, until: since + stepMs * points }
   for await (const rows of pagesOf(sources, range)) if (rows.some(({ sums }) => sums.byHour)) return true
   return false
 }
 
-async function addUp(sources: Sources, scope: number, steps: Steps) {
+async function addUp(sources: HistoryServices, scope: number, steps: Steps) {
   const { since, stepMs, span } = steps
   const points = Array.from({ length: steps.points }, () => new Sums())
   const range: HistoryRange = { scope, span, from: since, until: since + stepMs * steps.points }
@@ -229,7 +233,7 @@ async function addUp(sources: Sources, scope: number, steps: Steps) {
 }
 
 /** Rows in small pages, each in a turn of its own: the pages of requests that come together must not add up. */
-async function* pagesOf({ store, clock }: Sources, range: HistoryRange): AsyncGenerator<ReadHistory['rows']> {
+async function* pagesOf({ store, clock }: HistoryServices, range: HistoryRange): AsyncGenerator<ReadHistory['rows']> {
   let place: HistoryPlace | null = null
   do {
     await Turns.by(clock).next()
@@ -271,7 +275,7 @@ function quantileOf(sketch: Sketch, share: number): number | null {
   return ms === undefined ? null : Math.round(ms * 10) / 10
 }
 
-async function readSparklines({ store, clock }: Sources, endpoints: readonly Endpoint[], steps: Steps) {
+async function readSparklines({ store, clock }: HistoryServices, endpoints: readonly Endpoint[], steps: Steps) {
   const { since, stepMs, points } = steps
   const zeros = () => Array.from({ length: points }, () => 0)
   const lines = new Map(endpoints.map(({ key }) => [key, { delivered: zeros(), failed: zeros() }]))

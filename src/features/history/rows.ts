@@ -2,7 +2,7 @@ import { among, deleteFound, deleteListed, json, lock, probe, rowsOf } from '../
 import type { Methods, Port, Sql, Work } from '../../store/sql/port.ts'
 import { fragment, statement } from '../../store/sql/statement.ts'
 import { indexed } from '../dead-letters/rows.ts'
-import { hourMs, type Span, type StoredSums, Sums, serverScope } from './rules.ts'
+import { hourMs, type StoredSums, type SumSpan, Sums, serverScope } from './rules.ts'
 import { foldedWriter, type History, type HistoryRow } from './store.ts'
 
 interface StoredRow extends HistoryRow {
@@ -110,7 +110,7 @@ export function* removeHistory(sql: Sql, scope: number, limit: number): Work<num
 
 interface Time {
   readonly scope: number
-  readonly span: Span
+  readonly span: SumSpan
   readonly at: number
 }
 

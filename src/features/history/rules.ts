@@ -94,7 +94,7 @@ export const hourMs = 60 * minuteMs
 const dayMs = 24 * hourMs
 
 /** The lengths of time that sums are kept for, in milliseconds. */
-export type Span = typeof minuteMs | typeof hourMs
+export type SumSpan = typeof minuteMs | typeof hourMs
 
 /** How long minutes are kept. Hours are kept for as long as the setting says. */
 export const minutesKeptMs = 2 * dayMs
@@ -123,7 +123,7 @@ export interface Steps {
   readonly stepMs: number
   readonly points: number
   /** The length of the sums that it is made from. */
-  readonly span: Span
+  readonly span: SumSpan
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Span, StoredSums } from './rules.ts'
+import type { StoredSums, SumSpan } from './rules.ts'
 
 /**
  * Sums of what happened, by the minute and by the hour, for the server, each application and each endpoint. Every process
@@ -19,12 +19,12 @@ export interface History {
    */
   foldHistory(ageMs: number, limit: number): Promise<boolean>
   /** Removes up to `limit` rows of this length that began longer than `ageMs` ago; answers how many. */
-  dropHistory(span: Span, ageMs: number, limit: number): Promise<number>
+  dropHistory(span: SumSpan, ageMs: number, limit: number): Promise<number>
 }
 
 export interface HistoryRow {
   readonly scope: number
-  readonly span: Span
+  readonly span: SumSpan
   /** The start of the minute or hour. */
   readonly at: EpochMs
   readonly sums: StoredSums
@@ -32,7 +32,7 @@ export interface HistoryRow {
 
 export interface HistoryRange {
   readonly scope: number
-  readonly span: Span
+  readonly span: SumSpan
   readonly from: EpochMs
   readonly until: EpochMs
 }

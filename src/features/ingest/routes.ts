@@ -23,13 +23,13 @@ import {
 } from '../../operations/fields.ts'
 import { found, lookUp, newUid } from '../../operations/lookup.ts'
 import { PageQuery } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route, under } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { type ProviderName, providers } from '../../sources/providers.ts'
 import { AppPortalAccessIn, AppPortalAccessOut, letIn } from '../access/schemas.ts'
-import { forAdmins, type Place, routesAt } from '../endpoints/place-service.ts'
 import type { Application } from '../endpoints/rules.ts'
+import { type EndpointScope, forAdmins, routesAt } from '../endpoints/scope-service.ts'
 import type { Source } from '../sources/rules.ts'
 import { graceSeconds, type Listed, listAll, showSource, showWithApps, sourceProblems } from '../sources/schemas.ts'
 import { rotateToken, tokenOf } from '../sources/service.ts'
@@ -136,7 +136,7 @@ const IngestSourceConsumerPortalAccessIn = Type.Object(
 const one = '/source/:source' as const
 
 /** Endpoints of the application of a source. Those that are made here get the messages of the source alone. */
-const ofSources: Place = {
+const ofSources: EndpointScope = {
   path: '/source/:source/endpoint',
   id: 'v1.ingest.endpoint',
   whose: 'the application of a source',
@@ -156,8 +156,8 @@ export const ingest = {
       summary: 'List the sources of all applications',
       query: PageQuery,
       answers: { 200: listOf(IngestSourceOut) },
-      handle: async ({ query, request }, parts) => {
-        const { data, ...page } = await listAll(parts, request, query)
+      handle: async ({ query, request }, services) => {
+        const { data, ...page } = await listAll(services, request, query)
         return { ...page, data: data.map(ingestOut) }
       },
     }),
@@ -168,13 +168,13 @@ export const ingest = {
       body: IngestSourceIn,
       answers: { 201: IngestSourceOut },
       answersSecret: true,
-      handle: async ({ body, request }, parts) => toIngestOut(parts, request, await create(parts, body)),
+      handle: async ({ body, request }, services) => toIngestOut(services, request, await create(services, body)),
     }),
     route(`GET ${one}`, admin, {
       id: 'v1.ingest.source.get',
       summary: 'Get a source',
       answers: { 200: IngestSourceOut },
-      handle: ({ source, request }, parts) => toIngestOut(parts, request, source),
+      handle: ({ source, request }, services) => toIngestOut(services, request, source),
     }),
     route(`PUT ${one}`, admin, {
       id: 'v1.ingest.source.update',
@@ -183,16 +183,16 @@ export const ingest = {
       body: IngestSourceIn,
       answers: { 200: IngestSourceOut, 201: IngestSourceOut },
       lookup: 'upsert',
-      handle: async ({ source, params, body, request }, parts) => {
+      handle: async ({ source, params, body, request }, services) => {
         if (source === undefined) {
           const uid = newUid('source', 'src', params.source)
-          const created = await create(parts, { ...body, uid: body.uid ?? uid })
-          return new Reply(201, await toIngestOut(parts, request, created))
+          const created = await create(services, { ...body, uid: body.uid ?? uid })
+          return new Reply(201, await toIngestOut(services, request, created))
         }
         const { disabled, ...change } = toNewSource(body, source.disabled)
         const named = { ...change, uid: body.uid ?? source.uid, ingestType: body.type }
-        const changed = await parts.store.updateSource(source.app, source.key, named)
-        return toIngestOut(parts, request, found(changed, 'source', source.id))
+        const changed = await services.store.updateSource(source.app, source.key, named)
+        return toIngestOut(services, request, found(changed, 'source', source.id))
       },
     }),
     route(`DELETE ${one}`, admin, {
@@ -208,8 +208,8 @@ export const ingest = {
       description: 'The old URL works for two more days.',
       answers: { 200: RotateTokenOut },
       answersSecret: true,
-      handle: async ({ source, request }, parts) => {
-        const { url } = await showSource(parts, request, await rotateToken(parts, source, graceSeconds))
+      handle: async ({ source, request }, services) => {
+        const { url } = await showSource(services, request, await rotateToken(services, source, graceSeconds))
         return { ingestUrl: url ?? '' }
       },
     }),
@@ -219,8 +219,8 @@ export const ingest = {
       body: IngestSourceConsumerPortalAccessIn,
       answers: { 200: AppPortalAccessOut },
       answersSecret: true,
-      handle: async ({ source, body, request }, parts) =>
-        letIn(parts, request, await applicationOf(parts, source), body),
+      handle: async ({ source, body, request }, services) =>
+        letIn(services, request, await applicationOf(services, source), body),
     }),
     ...ingestEndpoints,
   ]),
@@ -261,17 +261,17 @@ function inConfig(problem: FieldError): FieldError {
   return { ...problem, at: [body ?? 'body', 'config', ...(first === 'settings' ? rest : [first])] }
 }
 
-async function create(parts: Parts, body: IngestSourceIn): Promise<Source> {
-  const { store, limits } = parts
+async function create(services: Services, body: IngestSourceIn): Promise<Source> {
+  const { store, limits } = services
   const fields = toNewSource(body)
   const { appId = null } = body
   const ownsApp = appId === null
   const app = ownsApp
-    ? await makeApplication(parts, body)
+    ? await makeApplication(services, body)
     : await lookUp('application', appId, (ref) => store.findApplication(ref))
   try {
     const input = { ...fields, ingestType: body.type, ownsApp }
-    return await store.createSource(app.key, input, tokenOf(parts), limits.maxSourcesPerApp)
+    return await store.createSource(app.key, input, tokenOf(services), limits.maxSourcesPerApp)
   } catch (error) {
     if (ownsApp) await store.deleteApplication(app.key)
     throw error
@@ -279,14 +279,14 @@ async function create(parts: Parts, body: IngestSourceIn): Promise<Source> {
 }
 
 /** The uid of the application keeps two sources with the same uid from being made. */
-async function makeApplication({ store }: Parts, { name, uid = null }: IngestSourceIn): Promise<Application> {
+async function makeApplication({ store }: Services, { name, uid = null }: IngestSourceIn): Promise<Application> {
   const taken = uid === null ? [] : await store.sourcesNamed(uid)
   if (taken.length > 0) throw new AppError('conflict', `The uid ${JSON.stringify(uid)} is already in use.`)
   const named = uid === null ? null : `source.${uid}`
   return store.createApplication({ name, uid: named, throttleRate: null, metadata: {} })
 }
 
-async function applicationOf({ store }: Parts, { app }: Source): Promise<Application> {
+async function applicationOf({ store }: Services, { app }: Source): Promise<Application> {
   const ref = (await store.applicationRefs([app])).get(app)
   return found(ref && (await store.findApplication(ref.id)), 'application', ref?.id ?? '')
 }
@@ -298,8 +298,12 @@ function typeOf({ ingestType, provider }: Source): string {
   return Object.hasOwn(ingestTypes, provider) ? provider : 'generic-webhook'
 }
 
-async function toIngestOut(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof IngestSourceOut>> {
-  const [listed] = await showWithApps(parts, request, [source])
+async function toIngestOut(
+  services: Services,
+  request: Incoming,
+  source: Source,
+): Promise<Out<typeof IngestSourceOut>> {
+  const [listed] = await showWithApps(services, request, [source])
   return ingestOut(found(listed, 'source', source.id))
 }
 

@@ -1,7 +1,7 @@
 import type { Clock, EpochMs } from '../../domain/clock.ts'
 import type { Attempt } from '../../domain/delivery.ts'
-import type { CommitObserver } from '../../metrics/commits.ts'
 import type { Meter } from '../../metrics/meter.ts'
+import type { CommitObserver } from '../../metrics/observed-store.ts'
 import type { Settlement, Store } from '../../store/store.ts'
 import { serverScope } from '../history/rules.ts'
 

@@ -4,7 +4,7 @@ import { Turns } from '../../domain/turns.ts'
 import type { Facts, StoreFigures } from '../../metrics/facts.ts'
 import { type Caller, seesErasures } from '../../operations/access.ts'
 import type { Authenticator } from '../../operations/auth.ts'
-import type { Context } from '../../operations/parts.ts'
+import type { ServiceDeps } from '../../operations/services.ts'
 import { StoreTrouble } from '../../store/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
 import { toLaneOut } from '../lanes/schemas.ts'
@@ -45,7 +45,7 @@ export interface Overview {
   readonly of: number
 }
 
-interface LiveParts extends LiveSources, Pick<Context, 'store' | 'clock' | 'randomText' | 'limits' | 'onBug'> {
+interface LiveDeps extends LiveSources, Pick<ServiceDeps, 'store' | 'clock' | 'randomText' | 'limits' | 'onBug'> {
   readonly facts: Pick<Facts, 'current'>
   readonly auth: Authenticator
   readonly explainer: Explainer
@@ -77,7 +77,7 @@ interface Kept {
  * tasks that go on.
  */
 export class Live {
-  readonly #parts: LiveParts
+  readonly #deps: LiveDeps
   readonly #readers = new Set<Following>()
   /** Tells the ids of this process from those before a restart. */
   readonly #series: string
@@ -97,10 +97,10 @@ export class Live {
   #tasks: readonly Task[] | undefined
   readonly #taskVersions = new Map<string, string>()
 
-  constructor(parts: LiveParts) {
-    this.#parts = parts
-    this.#series = parts.randomText(6)
-    this.#feed = attemptFeed(parts.store, parts.recent)
+  constructor(deps: LiveDeps) {
+    this.#deps = deps
+    this.#series = deps.randomText(6)
+    this.#feed = attemptFeed(deps.store, deps.recent)
   }
 
   /** The number of open streams. */
@@ -111,7 +111,7 @@ export class Live {
   /** Opens a stream. Throws AppError `rate_limited` beyond the limits. */
   open(reader: Reader): LiveStream {
     this.#admit(reader.caller)
-    const unfollow = reader.endpoint === null ? this.#parts.recent.follow(appOf(reader)) : () => {}
+    const unfollow = reader.endpoint === null ? this.#deps.recent.follow(appOf(reader)) : () => {}
     const stream = new LiveStream(() => {
       unfollow()
       this.#readers.delete(following)
@@ -133,7 +133,7 @@ export class Live {
   }
 
   #admit(caller: Caller): void {
-    const { maxLive, maxLivePerKey } = this.#parts.limits
+    const { maxLive, maxLivePerKey } = this.#deps.limits
     const refuse = (limit: string) => {
       const message = `Too many live streams are open (${limit}). Close a page, or read less often without a stream.`
       throw new AppError('rate_limited', message, [], { retryAfterMs: 10_000 })
@@ -151,7 +151,7 @@ export class Live {
 
   #wake(): void {
     this.#isAwake = true
-    this.#stopListening = this.#parts.auth.onForget(() => {
+    this.#stopListening = this.#deps.auth.onForget(() => {
       this.#mustRecheck = true
       this.#schedule(0)
     })
@@ -168,17 +168,17 @@ export class Live {
     this.#tasks = undefined
     this.#taskVersions.clear()
     this.#endpoints.clear()
-    this.#feed = attemptFeed(this.#parts.store, this.#parts.recent)
+    this.#feed = attemptFeed(this.#deps.store, this.#deps.recent)
   }
 
   /** A tick that is under way goes on to its end, and then leaves the next one to the tick that began behind it. */
   #schedule(waitMs: number): void {
     this.#cancel()
-    this.#cancel = this.#parts.clock.after(waitMs, () => void this.#tick())
+    this.#cancel = this.#deps.clock.after(waitMs, () => void this.#tick())
   }
 
   async #tick(): Promise<void> {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const startedAt = clock.steady()
     const tick = ++this.#ticks
     if (this.#mustRecheck || tick % slowTicks === 0) await this.#recheck()
@@ -197,7 +197,7 @@ export class Live {
       return await work()
     } catch (error) {
       // The store may have been closed behind the last reader.
-      if (this.#isAwake && !(error instanceof StoreTrouble)) this.#parts.onBug(error)
+      if (this.#isAwake && !(error instanceof StoreTrouble)) this.#deps.onBug(error)
       return undefined
     }
   }
@@ -210,17 +210,17 @@ export class Live {
       } catch (error) {
         // Trouble with the store says nothing about the key.
         if (error instanceof AppError) reader.stream.finish()
-        else if (!(error instanceof StoreTrouble)) this.#parts.onBug(error)
+        else if (!(error instanceof StoreTrouble)) this.#deps.onBug(error)
       }
     }
   }
 
   async #showOverview(shown: number, of: number): Promise<void> {
-    const { facts, clock } = this.#parts
+    const { facts, clock } = this.#deps
     const readers = [...this.#readers].filter(seesAll)
     if (readers.length === 0) return
     const figures = await facts.current()
-    const counts = figures.storeUp ? await this.#quietly(async () => this.#parts.counts()) : undefined
+    const counts = figures.storeUp ? await this.#quietly(async () => this.#deps.counts()) : undefined
     if (counts !== undefined) this.#readings.push({ at: clock.steady(), counts })
     const from = clock.steady() - rateWindowMs
     for (let [first] = this.#readings; first !== undefined && first.at < from; [first] = this.#readings) {
@@ -247,7 +247,7 @@ export class Live {
   }
 
   async #showEndpoints(): Promise<void> {
-    const { store, explainer, clock } = this.#parts
+    const { store, explainer, clock } = this.#deps
     const followed = Map.groupBy(
       [...this.#readers].filter(({ endpoint }) => endpoint !== null),
       ({ endpoint }) => (endpoint as Endpoint).key,
@@ -282,7 +282,7 @@ export class Live {
     const known = this.#tasks
     const isDue = known?.some(({ status }) => status === 'running') ?? true
     if (readers.length === 0 || (!isDue && this.#ticks % slowTicks !== 0)) return
-    this.#tasks = await this.#parts.store.listTasks({ limit: tasksListed, order: 'descending', after: null })
+    this.#tasks = await this.#deps.store.listTasks({ limit: tasksListed, order: 'descending', after: null })
     const versions = new Map(this.#taskVersions)
     this.#taskVersions.clear()
     for (const task of this.#tasks) {
@@ -316,7 +316,7 @@ export class Live {
   /** Sends to many readers in several turns of the event loop. */
   async #send(readers: readonly Following[], send: (stream: LiveStream) => void): Promise<void> {
     for (const [i, { stream }] of readers.entries()) {
-      if (i > 0 && i % streamsPerTurn === 0) await Turns.by(this.#parts.clock).next()
+      if (i > 0 && i % streamsPerTurn === 0) await Turns.by(this.#deps.clock).next()
       send(stream)
     }
   }

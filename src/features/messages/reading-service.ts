@@ -2,9 +2,9 @@ import { Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../../domain/clock.ts'
 import { queryName } from '../../domain/field.ts'
-import type { Parts } from '../../domain/turns.ts'
+import type { Sliced } from '../../domain/turns.ts'
 import type { Envelope } from '../../intake/publication.ts'
-import { type Scanner, type Span, spansOfElements } from '../../json/scan.ts'
+import { type ByteSpan, type Scanner, spansOfElements } from '../../json/scan.ts'
 import { distinct, lenient, metadataProblems } from '../../operations/fields.ts'
 import { headerProblems, templateProblems } from '../../operations/problems.ts'
 import { IgnoredFields } from '../../operations/unknown-names.ts'
@@ -55,12 +55,12 @@ export function* readBatch(
   body: Buffer,
   now: EpochMs,
   ignored: IgnoredFields,
-): Parts<ReadMessage[]> {
+): Sliced<ReadMessage[]> {
   const span = batchScanner.scan(body, 'messages')
   refuseIf(batchProblems(checkContents(JSON.parse(textWithout(body, span))), ignored))
   const at = ['body', 'messages']
   if (span === undefined) refuseIf([{ at, message: 'is required', type: 'required' }])
-  const list = span as Span
+  const list = span as ByteSpan
   if (body[list.start] !== openBracket) refuseIf([{ at, message: 'must be array', type: 'type' }])
   const elements = spansOfElements(body, list)
   if (elements.length === 0 || elements.length > batchLimit) {
@@ -107,12 +107,17 @@ function readTimed(input: EnvelopeIn, contentType: string, now: EpochMs, problem
 }
 
 /** The findings beside the message. */
-interface Found {
+interface BodyFindings {
   readonly problems: FieldError[]
   readonly ignored: IgnoredFields
 }
 
-function readOne(scanner: Scanner, body: Buffer, now: EpochMs, { problems, ignored }: Found): ReadMessage | undefined {
+function readOne(
+  scanner: Scanner,
+  body: Buffer,
+  now: EpochMs,
+  { problems, ignored }: BodyFindings,
+): ReadMessage | undefined {
   const span = scanner.scan(body, 'payload')
   // The payload is cut out before parsing, so that its content costs nothing and stays as it is.
   const input = checkContents(JSON.parse(textWithout(body, span)))
@@ -137,7 +142,7 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, { problems, ignor
 }
 
 /** A text with one value replaced by null. */
-export function textWithout(body: Buffer, span: Span | undefined): string {
+export function textWithout(body: Buffer, span: ByteSpan | undefined): string {
   if (span === undefined) return body.toString('utf8')
   return `${body.toString('utf8', 0, span.start)}null${body.toString('utf8', span.end)}`
 }

@@ -67,9 +67,9 @@ export const messages = {
       answers: { 202: MessageOut },
       idempotency: 'publish',
       lookup: 'none',
-      handle: async ({ params: { app }, query, body: bytes, ignored, request }, parts) => {
+      handle: async ({ params: { app }, query, body: bytes, ignored, request }, services) => {
         assertRef(app)
-        const { publisher, scanner, clock, store } = parts
+        const { publisher, scanner, clock, store } = services
         const message = readPublish(scanner, bytes, clock.now(), ignored)
         const { body, application } = message
         const envelope = inTraceOf(request, message.envelope)
@@ -88,10 +88,10 @@ export const messages = {
       answers: { 202: MessageBatchOut },
       idempotency: 'publish',
       lookup: 'none',
-      handle: async ({ params: { app }, query, body: bytes, ignored, request }, parts) => {
+      handle: async ({ params: { app }, query, body: bytes, ignored, request }, services) => {
         assertRef(app)
-        const { publisher, store } = parts
-        const { scanner, batchScanner, clock } = parts
+        const { publisher, store } = services
+        const { scanner, batchScanner, clock } = services
         const batch = await Turns.by(clock).run(readBatch(scanner, batchScanner(), bytes, clock.now(), ignored))
         const items = batch.map(({ envelope, body }) => ({ envelope: inTraceOf(request, envelope), body }))
         const send = async () => publisher.publishTogether(app, items, await onceFor(publisher, app, request, bytes))

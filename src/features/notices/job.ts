@@ -100,7 +100,7 @@ function messageOf({ key, type, at, data }: StoredNotice): Item {
 const retryWaitsMs = [1000, 5000, 30_000, 120_000]
 const commandsAtOnce = 4
 
-interface AlertReceiversParts {
+interface AlertReceiversDeps {
   readonly store: Pick<Store, 'findEndpoint' | 'createEndpoint' | 'updateEndpoint'>
   readonly clock: Clock
   readonly receivers: readonly AlertReceiver[]
@@ -128,16 +128,16 @@ function receiverUid({ name }: Pick<WebReceiver, 'name'>): string {
  * have failed five times.
  */
 export class AlertReceivers {
-  readonly #parts: AlertReceiversParts
+  readonly #deps: AlertReceiversDeps
   readonly #web: readonly WebReceiver[]
   readonly #commands: readonly CommandReceiver[]
   readonly #running = new Map<number, Running>()
   #isSynchronized = false
 
-  constructor(parts: AlertReceiversParts) {
-    this.#parts = parts
-    this.#web = parts.receivers.filter((each) => each.type !== 'command')
-    this.#commands = parts.receivers.filter((each) => each.type === 'command')
+  constructor(deps: AlertReceiversDeps) {
+    this.#deps = deps
+    this.#web = deps.receivers.filter((each) => each.type !== 'command')
+    this.#commands = deps.receivers.filter((each) => each.type === 'command')
   }
 
   /** How many notices stay, because their commands have not ended. */
@@ -174,7 +174,7 @@ export class AlertReceivers {
   /** Runs the commands of a notice that are due. Answers whether the notice has to stay for them. */
   holds(notice: StoredNotice): boolean {
     if (this.#commands.length === 0 || !isAlert(notice)) return false
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     const announced = announcedOf(notice)
     const state = this.#running.get(notice.key) ?? {
       left: this.#commands.filter((each) => wants(each, announced.data.rule)),
@@ -199,7 +199,7 @@ export class AlertReceivers {
 
   /** Never rejects: a run never does. */
   async #runAll(state: Running, announced: Announced): Promise<void> {
-    const { clock, run, log } = this.#parts
+    const { clock, run, log } = this.#deps
     const values = Object.fromEntries(
       Object.entries(valuesOf(announced)).map(([name, value]) => [variableOf(name), value]),
     )
@@ -221,7 +221,7 @@ export class AlertReceivers {
   }
 
   async #synchronize(receiver: WebReceiver): Promise<void> {
-    const { store, newSecret } = this.#parts
+    const { store, newSecret } = this.#deps
     const uid = receiverUid(receiver)
     const { url, headers } = receiver
     const found = await store.findEndpoint(managementApplication, uid)

@@ -100,13 +100,13 @@ export class NoticeInterest {
   }
 }
 
-type Context = Pick<StoreContext, 'randomText'>
+type NoticeContext = Pick<StoreContext, 'randomText'>
 
 /**
  * Writes notices, and the audit entries that go with them, within the transaction that is open. The lock of the audit log
  * is the last that a transaction takes, so this comes last.
  */
-export function* writeNotices(sql: Sql, context: Context, notices: readonly Notice[]): Work<void> {
+export function* writeNotices(sql: Sql, context: NoticeContext, notices: readonly Notice[]): Work<void> {
   if (notices.length === 0) return
   const found = yield* sql.all(selectConcerned, { endpoints: notices.map((notice) => notice.endpoint) })
   const concerned = new Map(found.map((row) => [row.endpoint, row]))
@@ -141,7 +141,7 @@ function* writeServerNotice(sql: Sql, type: ServerNoticeType, data: Readonly<Rec
  */
 export function* writeChangeNotices(
   sql: Sql,
-  context: Context,
+  context: NoticeContext,
   types: readonly NoticeType[],
   app: number,
   endpoints: readonly number[],

@@ -1,7 +1,7 @@
 import type { Noun } from '../../operations/route.ts'
-import { forAdmins, type Place, routesAt } from '../endpoints/place-service.ts'
+import { type EndpointScope, forAdmins, routesAt } from '../endpoints/scope-service.ts'
 
-const ofOperationalWebhooks: Place = {
+const ofOperationalWebhooks: EndpointScope = {
   path: '/operational-webhook/endpoint',
   id: 'v1.operational-webhook.endpoint',
   whose: 'operational webhooks',

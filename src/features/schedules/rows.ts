@@ -8,8 +8,8 @@ import { insertNew, type Methods, type Port, type Sql, type Work } from '../../s
 import {
   columnsOf,
   fragment,
-  type Part,
   type Shape,
+  type StatementPart,
   snakeCase,
   statement,
   toJson,
@@ -52,7 +52,10 @@ const shape: Shape<ScheduleRow> = {
 const table = namedTable<ScheduleRow>('schedule', columns, [...Object.values(settable), 'due_at'], shape)
 // Both lean on schedule_due.
 const ofApplication = 'from application where application.key = schedule.app limit 1'
-const selectDue = (name: string, condition: Part) => statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(name, shape)`
+const selectDue = (name: string, condition: StatementPart) => statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
+  name,
+  shape,
+)`
   select ${columns}, (select id ${ofApplication}) as "appId"
     from schedule where due_at <= :at ${condition} order by due_at limit :limit`
 const selectAllDue = selectDue('due-schedules', '')

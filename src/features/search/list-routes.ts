@@ -18,8 +18,8 @@ import {
 } from '../../operations/fields.ts'
 import { appKeyOf } from '../../operations/lookup.ts'
 import { matches } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Noun, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { EndpointName } from '../../store/configuration.ts'
 import type { Store } from '../../store/store.ts'
 import { endpointState, endpointStates, healthFacts } from '../endpoints/rules.ts'
@@ -73,11 +73,11 @@ const listRoute = route('GET /endpoint', read, {
     'Each endpoint has the sentence of `why`. A sort by another value than creation lists the worst endpoints of the server first.',
   query: EndpointsQuery,
   answers: { 200: listOf(EndpointSummaryOut) },
-  handle: async ({ query, request }, parts) => {
-    const { store, explainer } = parts
+  handle: async ({ query, request }, services) => {
+    const { store, explainer } = services
     const app = await appKeyOf(store, request.caller, query.app)
     const { sort = 'created', limit = pageItems.usual } = query
-    if (sort === 'created') return listCreated(parts, app, query, limit)
+    if (sort === 'created') return listCreated(services, app, query, limit)
     const explained =
       sort === 'failing'
         ? (await explainer.failing(app)).slice(0, limit)
@@ -89,7 +89,7 @@ const listRoute = route('GET /endpoint', read, {
 export const endpointList = { tag: 'Endpoint', schemas: { EndpointSummaryOut }, routes: [listRoute] } satisfies Noun
 
 async function listCreated(
-  parts: Parts,
+  services: Services,
   app: number | null,
   { search, iterator }: Static<typeof EndpointsQuery>,
   limit: number,
@@ -99,15 +99,15 @@ async function listCreated(
     const problem = { at: ['query', 'iterator'], message: 'is not an iterator of this list', type: 'iterator' }
     throw new AppError('validation', 'The iterator is not valid.', [problem])
   }
-  const { found, last, done } = await searchEndpoints(parts, app, search ?? '', after, limit)
-  const explained = await parts.explainer.endpoints(found.map(({ key }) => key))
-  const data = await summaries(parts.store, explained)
+  const { found, last, done } = await searchEndpoints(services, app, search ?? '', after, limit)
+  const explained = await services.explainer.endpoints(found.map(({ key }) => key))
+  const data = await summaries(services.store, explained)
   return { data, iterator: last?.id ?? null, prevIterator: null, done }
 }
 
 /** The newest endpoints whose names contain a text. Each step reads a few hundred names, with a turn for others after it. */
 export async function searchEndpoints(
-  { store, clock }: Pick<Parts, 'store' | 'clock'>,
+  { store, clock }: Pick<Services, 'store' | 'clock'>,
   app: number | null,
   text: string,
   after: number | null,

@@ -4,8 +4,8 @@ import { Turns } from '../../domain/turns.ts'
 import { read } from '../../operations/access.ts'
 import { nullable, text } from '../../operations/fields.ts'
 import { isRef } from '../../operations/lookup.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Noun, type Out, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { Store } from '../../store/store.ts'
 import { searchEndpoints } from './list-routes.ts'
 
@@ -18,7 +18,7 @@ const FoundOut = Type.Object({
   name: text('Its display name, URL, event type or kind of work.'),
 })
 
-type Found = Out<typeof FoundOut>
+type SearchHit = Out<typeof FoundOut>
 
 const FindOut = Type.Object({ data: Type.Array(FoundOut, { description: 'The best match first, up to 20.' }) })
 
@@ -43,20 +43,20 @@ export const finding = {
         text: Type.String({ minLength: 1, maxLength: 256, description: 'The name, or a part of it.' }),
       }),
       answers: { 200: FindOut },
-      handle: async ({ query }, parts) => {
+      handle: async ({ query }, services) => {
         const wanted = query.text.trim()
-        const exact = await byId(parts.store, wanted)
-        const data = exact.length > 0 ? exact : await byName(parts, wanted)
+        const exact = await byId(services.store, wanted)
+        const data = exact.length > 0 ? exact : await byName(services, wanted)
         return { data: data.slice(0, most) }
       },
     }),
   ],
 } satisfies Noun
 
-type Sources = Pick<Parts, 'store' | 'clock'>
+type SearchServices = Pick<Services, 'store' | 'clock'>
 
 /** The thing that an id names. An id begins with its key, so that each is one read. */
-async function byId(store: Store, id: string): Promise<Found[]> {
+async function byId(store: Store, id: string): Promise<SearchHit[]> {
   if (!isRef(id)) return []
   const prefixes = ['app', 'ep', 'msg', 'sch', 'src'] as const
   const [app, endpoint, message, schedule, source] = prefixes.map((prefix) => decodeKey(prefix, id))
@@ -86,15 +86,15 @@ async function byId(store: Store, id: string): Promise<Found[]> {
   return task === undefined ? [] : [{ kind: 'task', id, appId: null, name: task.work.type }]
 }
 
-async function within(store: Store, app: number, found: Omit<Found, 'appId'>): Promise<Found[]> {
+async function within(store: Store, app: number, found: Omit<SearchHit, 'appId'>): Promise<SearchHit[]> {
   const ref = (await store.applicationRefs([app])).get(app)
   return ref === undefined ? [] : [{ ...found, appId: ref.id }]
 }
 
 /** Things whose names contain a text: uids and eventIds as a whole, URLs and display names in part. */
-async function byName(sources: Sources, name: string): Promise<Found[]> {
+async function byName(sources: SearchServices, name: string): Promise<SearchHit[]> {
   const { store, clock } = sources
-  const found: Found[] = []
+  const found: SearchHit[] = []
   const wanted = name.toLowerCase()
   const canBeRef = isRef(name)
   const turns = Turns.by(clock)

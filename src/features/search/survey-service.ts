@@ -32,11 +32,11 @@ export async function countQueue(
   rows = rowsLimit,
 ): Promise<Omit<CountedQueue, 'app'>> {
   const waiting: [number, number, number] = [0, 0, 0]
-  let [count, oldest, next]: [number, EpochMs, Part['next']] = [0, Number.MAX_SAFE_INTEGER, null]
+  let [count, oldest, next]: [number, EpochMs, QueuePart['next']] = [0, Number.MAX_SAFE_INTEGER, null]
   do {
     if (count >= rows) return { endpoint, count, oldest, waiting, isExact: false }
     await Turns.by(clock).next()
-    const part: Part = await store.countPart(endpoint, next, steps.part)
+    const part: QueuePart = await store.countPart(endpoint, next, steps.part)
     for (const itsClass of [0, 1, 2] as const) {
       waiting[itsClass] += part.waiting[itsClass]
       count += part.waiting[itsClass]
@@ -173,4 +173,4 @@ export async function surveyFailing(
   return failing.map(({ endpoint }) => endpoint)
 }
 
-type Part = Awaited<ReturnType<WaitingQueues['countPart']>>
+type QueuePart = Awaited<ReturnType<WaitingQueues['countPart']>>

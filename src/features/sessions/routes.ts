@@ -4,8 +4,8 @@ import { admin, type Caller, makeLink, mayCall, ownAccess, signIn as signInNeed 
 import { fixedCaller, hashApiKey, linkLifetimeMs, makeSignInLink, makeToken } from '../../operations/auth.ts'
 import { createdAt, flag, id, instant, iso, isoOrNull, listOf, nullable, text } from '../../operations/fields.ts'
 import { byId, PageQuery, paginate } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Incoming, type Noun, type Out, Reply, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { PageRequest } from '../../store/store.ts'
 import { AccessOut, toAccessOut } from '../access/schemas.ts'
 import type { WebSession, WebSessionOwner } from '../access/store.ts'
@@ -71,8 +71,8 @@ function toSessionOut(
 }
 
 /** The sessions that a caller may see and end: all for an admin, else those of its own key or token. */
-function visibleTo(caller: Caller, parts: Parts): WebSessionOwner | null {
-  return mayCall(caller, admin, false) ? null : ownerOf(caller, parts)
+function visibleTo(caller: Caller, services: Services): WebSessionOwner | null {
+  return mayCall(caller, admin, false) ? null : ownerOf(caller, services)
 }
 
 export const sessions = {
@@ -87,10 +87,10 @@ export const sessions = {
         'Sets an HttpOnly cookie. A later request with the cookie alone may do what the key may do; changes also need the csrfToken.',
       answers: { 201: SessionOut },
       answersSecret: true,
-      handle: async ({ request }, parts) => {
+      handle: async ({ request }, services) => {
         const caller = request.caller ?? fixedCaller
-        const { session, token, lifetimeMs } = await signIn(request, caller, parts)
-        const cookie = sessionCookie(request, session.kind, parts.publicUrl, { token, lifetimeMs })
+        const { session, token, lifetimeMs } = await signIn(request, caller, services)
+        const cookie = sessionCookie(request, session.kind, services.publicUrl, { token, lifetimeMs })
         return new Reply(201, toSessionOut(caller, session, token), { 'set-cookie': cookie })
       },
     }),
@@ -128,31 +128,31 @@ export const sessions = {
       description: 'An admin sees all sessions; any other caller those of its own key or token.',
       query: PageQuery,
       answers: { 200: listOf(WebSessionOut) },
-      handle: ({ query, request: { caller } }, parts) => {
-        const owner = visibleTo(caller ?? fixedCaller, parts)
-        const list = (page: PageRequest) => parts.store.listWebSessions(page, owner)
+      handle: ({ query, request: { caller } }, services) => {
+        const owner = visibleTo(caller ?? fixedCaller, services)
+        const list = (page: PageRequest) => services.store.listWebSessions(page, owner)
         const toOut = (session: WebSession) => toWebSessionOut(session, caller?.session)
-        return paginate(parts.clock, query, { ...byId('sess'), list, toOut })
+        return paginate(services.clock, query, { ...byId('sess'), list, toOut })
       },
     }),
     route('DELETE /auth/session/:session', ownAccess, {
       id: 'v1.session.end',
       summary: 'End a session',
       answers: { 204: null },
-      handle: async ({ params, request: { caller } }, parts) => {
-        const ended = await parts.store.endWebSession(params.session, visibleTo(caller ?? fixedCaller, parts))
+      handle: async ({ params, request: { caller } }, services) => {
+        const ended = await services.store.endWebSession(params.session, visibleTo(caller ?? fixedCaller, services))
         if (!ended) throw noSuch('session', params.session)
-        parts.auth.forget()
+        services.auth.forget()
       },
     }),
     route('POST /auth/session/end-all', ownAccess, {
       id: 'v1.session.end-all',
       summary: 'End all sessions that the caller sees in the list, except its own',
       answers: { 204: null },
-      handle: async ({ request: { caller } }, parts) => {
-        const owner = visibleTo(caller ?? fixedCaller, parts)
-        await parts.store.endWebSessions(owner, caller?.session?.key ?? null)
-        parts.auth.forget()
+      handle: async ({ request: { caller } }, services) => {
+        const owner = visibleTo(caller ?? fixedCaller, services)
+        await services.store.endWebSessions(owner, caller?.session?.key ?? null)
+        services.auth.forget()
       },
     }),
     route('POST /auth/sign-in-link', makeLink, {
@@ -161,14 +161,14 @@ export const sessions = {
       description: 'The link works for ten minutes. Its session may do what the key may do.',
       answers: { 200: SignInLinkOut },
       answersSecret: true,
-      handle: async ({ request }, parts) => {
+      handle: async ({ request }, services) => {
         const caller = request.caller ?? fixedCaller
         if (caller.session !== undefined) {
           throw new AppError('insufficient_access', 'A session cannot make a sign-in link; it takes an API key.')
         }
-        const base = parts.publicUrl ?? `${request.protocol}://${request.host}`
-        const expiresAt = iso(parts.clock.now() + linkLifetimeMs)
-        return { url: await makeSignInLink(parts, ownerOf(caller, parts), base), expiresAt }
+        const base = services.publicUrl ?? `${request.protocol}://${request.host}`
+        const expiresAt = iso(services.clock.now() + linkLifetimeMs)
+        return { url: await makeSignInLink(services, ownerOf(caller, services), base), expiresAt }
       },
     }),
   ],
@@ -180,13 +180,13 @@ const longestUserAgent = 256
  * Starts a session for the key, token or link of the request, whose cookie holds the token. A session that the browser had
  * before ends.
  */
-async function signIn(request: Incoming, caller: Caller, parts: Parts) {
-  const { store, clock, auth, publicUrl, limits, randomText } = parts
+async function signIn(request: Incoming, caller: Caller, services: Services) {
+  const { store, clock, auth, publicUrl, limits, randomText } = services
   refuseForeignOrigin(request, publicUrl)
   if (caller.session !== undefined) {
     throw new AppError('insufficient_access', 'A session cannot start another. Sign in with a key, token or link.')
   }
-  const owner = ownerOf(caller, parts)
+  const owner = ownerOf(caller, services)
   if (caller.signInLink !== undefined && !(await store.useSignInLink(caller.signInLink))) {
     throw new AppError('authentication_failed', 'The sign-in link was used before. Make a new one: sluice dashboard.')
   }
@@ -209,7 +209,7 @@ async function signIn(request: Incoming, caller: Caller, parts: Parts) {
 }
 
 /** The key or token that a caller's sessions belong to. */
-function ownerOf(caller: Caller, { adminKey }: Pick<Parts, 'adminKey'>): WebSessionOwner {
+function ownerOf(caller: Caller, { adminKey }: Pick<Services, 'adminKey'>): WebSessionOwner {
   if (caller.capabilities !== undefined) return { appToken: caller.key }
   if (caller.id !== fixedCaller.id) return { apiKey: caller.key }
   if (adminKey === null)

@@ -4,8 +4,8 @@ import { admin, read } from '../../operations/access.ts'
 import { closed, integer, listOf, maybe, nullable, text } from '../../operations/fields.ts'
 import { found } from '../../operations/lookup.ts'
 import { PageQuery } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Noun, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { isProviderName, type ProviderName, providers } from '../../sources/providers.ts'
 import { missingSecret } from '../../sources/settings.ts'
@@ -79,8 +79,8 @@ export const sources = {
       summary: 'List the sources of all applications',
       query: PageQuery,
       answers: { 200: listOf(SourceSummaryOut) },
-      handle: async ({ query, request }, parts) => {
-        const { data, ...page } = await listAll(parts, request, query)
+      handle: async ({ query, request }, services) => {
+        const { data, ...page } = await listAll(services, request, query)
         return { ...page, data: data.map(({ shown }) => shown) }
       },
     }),
@@ -89,9 +89,9 @@ export const sources = {
       summary: 'List the sources of an application',
       query: PageQuery,
       answers: { 200: listOf(SourceOut) },
-      handle: async ({ app, query, request }, parts) => {
-        const page = await pageOfSources(parts, app.key, query)
-        return { ...page, data: await showAll(parts, request, page.data) }
+      handle: async ({ app, query, request }, services) => {
+        const page = await pageOfSources(services, app.key, query)
+        return { ...page, data: await showAll(services, request, page.data) }
       },
     }),
     route('POST /app/:app/source', admin, {
@@ -102,14 +102,14 @@ export const sources = {
       body: SourceIn,
       answers: { 201: SourceCreatedOut },
       answersSecret: true,
-      handle: async ({ app, body, request }, parts) => {
-        const { store, limits } = parts
+      handle: async ({ app, body, request }, services) => {
+        const { store, limits } = services
         const { provider } = body
         const settings = withoutNulls(body.settings ?? {})
-        const [secret, made] = secretOf(provider, body.secret ?? null, parts)
+        const [secret, made] = secretOf(provider, body.secret ?? null, services)
         const secrets = secret === null ? [] : [secret]
         refuseIf(sourceProblems(provider, settings, secrets, body.metadata))
-        refuseIf(keysUrlProblems(settings, parts))
+        refuseIf(keysUrlProblems(settings, services))
         const input = {
           uid: body.uid ?? null,
           name: body.name ?? providers[provider].title,
@@ -119,15 +119,15 @@ export const sources = {
           disabled: body.disabled ?? false,
           metadata: body.metadata ?? {},
         }
-        const created = await store.createSource(app.key, input, tokenOf(parts), limits.maxSourcesPerApp)
-        return { ...(await showSource(parts, request, created)), secret: made }
+        const created = await store.createSource(app.key, input, tokenOf(services), limits.maxSourcesPerApp)
+        return { ...(await showSource(services, request, created)), secret: made }
       },
     }),
     route(`GET ${one}`, read, {
       id: 'v1.source.get',
       summary: 'Get a source, and how many requests arrived at it',
       answers: { 200: SourceOut },
-      handle: ({ source, request }, parts) => showSource(parts, request, source),
+      handle: ({ source, request }, services) => showSource(services, request, source),
     }),
     route(`PATCH ${one}`, admin, {
       id: 'v1.source.patch',
@@ -136,16 +136,16 @@ export const sources = {
         'Absent fields stay. `settings` replaces all settings; a secret one that is absent stays. A change works within a second.',
       body: SourcePatch,
       answers: { 200: SourceOut },
-      handle: async ({ source, body, request }, parts) => {
-        const changed = await parts.store.updateSource(source.app, source.key, (stored) => {
+      handle: async ({ source, body, request }, services) => {
+        const changed = await services.store.updateSource(source.app, source.key, (stored) => {
           const { settings: given, ...rest } = body
           refuseDamagedSource(stored, given !== undefined)
           const settings = given === undefined ? stored.settings : changedSettings(stored, given)
           refuseIf(problemsOf(stored, settings, stored.secrets, body.metadata))
-          refuseIf(keysUrlProblems(settings, parts, stored))
+          refuseIf(keysUrlProblems(settings, services, stored))
           return { ...rest, ...(given !== undefined && { settings }) }
         })
-        return showSource(parts, request, found(changed, 'source', source.id))
+        return showSource(services, request, found(changed, 'source', source.id))
       },
     }),
     route(`DELETE ${one}`, admin, {
@@ -162,8 +162,8 @@ export const sources = {
       body: SourceTokenRotateIn,
       answers: { 200: SourceOut },
       answersSecret: true,
-      handle: async ({ source, body, request }, parts) =>
-        showSource(parts, request, await rotateToken(parts, source, body.gracePeriodSeconds ?? graceSeconds)),
+      handle: async ({ source, body, request }, services) =>
+        showSource(services, request, await rotateToken(services, source, body.gracePeriodSeconds ?? graceSeconds)),
     }),
     route(`POST ${one}/secret/rotate`, admin, {
       id: 'v1.source.rotate-secret',
@@ -172,12 +172,12 @@ export const sources = {
       body: SourceSecretRotateIn,
       answers: { 200: SourceSecretOut },
       answersSecret: true,
-      handle: async ({ source, body }, parts) => {
+      handle: async ({ source, body }, services) => {
         const provider = providerOf(source)
-        const [secret, made] = secretOf(provider, body.secret ?? null, parts)
+        const [secret, made] = secretOf(provider, body.secret ?? null, services)
         if (secret === null) refuseIf([{ at: ['body', 'secret'], message: missingSecret(provider), type: 'required' }])
         const graceMs = (body.gracePeriodSeconds ?? graceSeconds) * 1000
-        await change(parts, source, (stored, now) => {
+        await change(services, source, (stored, now) => {
           const secrets = rotated(stored.secrets, secret ?? '', now, graceMs) ?? []
           refuseIf(problemsOf(stored, stored.settings, secrets, undefined))
           return { secrets }
@@ -202,13 +202,13 @@ export const sources = {
       description: 'For a request that you wrote or copied: whether the source would accept it, or why not.',
       body: SourceTestIn,
       answers: { 200: SourceTestOut },
-      handle: async ({ app, source, body, request }, parts) => {
+      handle: async ({ app, source, body, request }, services) => {
         const { method = 'POST', headers = {}, bodyBase64 } = body
         const bytes = bodyBase64 === undefined ? Buffer.from(body.body ?? '') : Buffer.from(bodyBase64, 'base64')
-        const url = body.url ?? (await showSource(parts, request, source)).url ?? ''
+        const url = body.url ?? (await showSource(services, request, source)).url ?? ''
         const lower = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
         const arrival = { method, url, headers: Object.fromEntries(lower), body: bytes }
-        return toTestOut(await parts.arrivals.try({ ...source, appId: app.id }, arrival))
+        return toTestOut(await services.arrivals.try({ ...source, appId: app.id }, arrival))
       },
     }),
   ],
@@ -249,7 +249,7 @@ const secretBytes = 32
 function secretOf(
   provider: ProviderName,
   given: string | null,
-  { randomBytes }: Pick<Parts, 'randomBytes'>,
+  { randomBytes }: Pick<Services, 'randomBytes'>,
 ): readonly [secret: string | null, made: string | null] {
   if (given !== null || providers[provider].secret?.origin !== 'chosen') return [given, null]
   const made = Buffer.from(randomBytes(secretBytes)).toString('hex')

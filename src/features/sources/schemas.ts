@@ -31,8 +31,8 @@ import {
   whole,
 } from '../../operations/fields.ts'
 import { byId, type ListOut, type PageQuery, paginate } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import type { Judgement } from '../../sources/arrival.ts'
 import type { Provider } from '../../sources/provider.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../../sources/providers.ts'
@@ -235,7 +235,7 @@ export function sourceProblems(
  */
 export function keysUrlProblems(
   { jwksUrl }: Source['settings'],
-  { checkUrl }: Pick<Parts, 'checkUrl'>,
+  { checkUrl }: Pick<Services, 'checkUrl'>,
   before?: Source,
 ): FieldError[] {
   if (typeof jwksUrl !== 'string' || jwksUrl === before?.settings.jwksUrl) return []
@@ -244,29 +244,33 @@ export function keysUrlProblems(
 
 /** The URL of this server for senders. */
 export function baseOf(
-  { publicUrl }: Pick<Parts, 'publicUrl'>,
+  { publicUrl }: Pick<Services, 'publicUrl'>,
   { protocol, host }: Pick<Incoming, 'protocol' | 'host'>,
 ): string {
   return publicUrl?.replace(/\/$/, '') ?? `${protocol}://${host}`
 }
 
 /** A page of the sources of an application, or of all with null. */
-export function pageOfSources({ store, clock }: Parts, app: number | null, query: PageQuery): Promise<ListOut<Source>> {
+export function pageOfSources(
+  { store, clock }: Services,
+  app: number | null,
+  query: PageQuery,
+): Promise<ListOut<Source>> {
   const list = (page: PageRequest) => store.listSources(app, page)
   return paginate(clock, query, { ...byId('src'), list, toOut: (source: Source) => source })
 }
 
 export async function showAll(
-  parts: Parts,
+  services: Services,
   request: Incoming,
   list: readonly Source[],
 ): Promise<Out<typeof SourceOut>[]> {
-  const sums = await parts.store.arrivalSums(list.map(({ key }) => key))
+  const sums = await services.store.arrivalSums(list.map(({ key }) => key))
   const { caller } = request
   const view = {
-    base: baseOf(parts, request),
+    base: baseOf(services, request),
     showsToken: caller?.scopes.has('admin') === true,
-    now: parts.clock.now(),
+    now: services.clock.now(),
   }
   return list.map((source) => toSourceOut(source, sums.get(source.key), view))
 }
@@ -277,23 +281,27 @@ export interface Listed {
 }
 
 /** A page of the sources of all applications. The number of its queries does not depend on its length. */
-export async function listAll(parts: Parts, request: Incoming, query: PageQuery) {
-  const page = await pageOfSources(parts, null, query)
-  return { ...page, data: await showWithApps(parts, request, page.data) }
+export async function listAll(services: Services, request: Incoming, query: PageQuery) {
+  const page = await pageOfSources(services, null, query)
+  return { ...page, data: await showWithApps(services, request, page.data) }
 }
 
 /** Sources with their applications, without those whose application was deleted meanwhile. */
-export async function showWithApps(parts: Parts, request: Incoming, list: readonly Source[]): Promise<Listed[]> {
-  const apps = await parts.store.applicationRefs([...new Set(list.map(({ app }) => app))])
-  const shown = await showAll(parts, request, list)
+export async function showWithApps(services: Services, request: Incoming, list: readonly Source[]): Promise<Listed[]> {
+  const apps = await services.store.applicationRefs([...new Set(list.map(({ app }) => app))])
+  const shown = await showAll(services, request, list)
   return list.flatMap((source, i) => {
     const [app, out] = [apps.get(source.app), shown[i]]
     return app === undefined || out === undefined ? [] : [{ source, shown: { ...out, appId: app.id, appUid: app.uid } }]
   })
 }
 
-export async function showSource(parts: Parts, request: Incoming, source: Source): Promise<Out<typeof SourceOut>> {
-  const [shown] = await showAll(parts, request, [source])
+export async function showSource(
+  services: Services,
+  request: Incoming,
+  source: Source,
+): Promise<Out<typeof SourceOut>> {
+  const [shown] = await showAll(services, request, [source])
   return shown as Out<typeof SourceOut>
 }
 

@@ -1,18 +1,18 @@
 import { AppError } from '../../domain/app-error.ts'
 import { found } from '../../operations/lookup.ts'
-import type { Parts } from '../../operations/parts.ts'
+import type { Services } from '../../operations/services.ts'
 import { olderSecretsLimit, rotated } from '../../wire/secret.ts'
 import { makeSourceToken, type Source } from './rules.ts'
 import type { ChangedFields } from './store.ts'
 
 /** Makes tokens of sources by their keys. */
-export function tokenOf({ randomText }: Pick<Parts, 'randomText'>): (key: number) => string {
+export function tokenOf({ randomText }: Pick<Services, 'randomText'>): (key: number) => string {
   return (key) => makeSourceToken(key, randomText)
 }
 
-export async function rotateToken(parts: Parts, source: Source, gracePeriodSeconds: number): Promise<Source> {
-  return change(parts, source, ({ key, tokens }, now) => {
-    const all = rotated(tokens, tokenOf(parts)(key), now, gracePeriodSeconds * 1000)
+export async function rotateToken(services: Services, source: Source, gracePeriodSeconds: number): Promise<Source> {
+  return change(services, source, ({ key, tokens }, now) => {
+    const all = rotated(tokens, tokenOf(services)(key), now, gracePeriodSeconds * 1000)
     if (all !== undefined) return { tokens: all }
     const message = `${olderSecretsLimit} older URLs still work; wait until one has expired, or rotate without a grace period.`
     throw new AppError('conflict', message)
@@ -20,7 +20,7 @@ export async function rotateToken(parts: Parts, source: Source, gracePeriodSecon
 }
 
 export async function change(
-  { store }: Parts,
+  { store }: Services,
   { app, key, id }: Source,
   by: (source: Source, now: number) => ChangedFields,
 ): Promise<Source> {

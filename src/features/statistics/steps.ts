@@ -1,6 +1,6 @@
 import type { Store } from '../../store/store.ts'
 import { managementApplication } from '../endpoints/rules.ts'
-import type { Span, Task } from '../tasks/rules.ts'
+import type { AcceptedSpan, Task } from '../tasks/rules.ts'
 import { keysOf, reading, type Step } from '../tasks/step.ts'
 
 const messagesCounted = 1000
@@ -17,7 +17,7 @@ interface AppStats {
 export async function countDestinations(
   store: Store,
   task: Task,
-  input: Span & { readonly apps: readonly number[] | null },
+  input: AcceptedSpan & { readonly apps: readonly number[] | null },
 ): Promise<Step> {
   const { apps } = input
   const [current = apps?.[0] ?? managementApplication + 1, after = 0] = task.cursor ?? []

@@ -91,7 +91,7 @@ class SvixCopy {
     this.#session = session
     const { clock, version } = world
     this.#from = new PatientClient({ url, key, option: '--from', clock, version }, options.perSecond as number)
-    this.#to = new PatientClient(client.parts, options.perSecond as number)
+    this.#to = new PatientClient(client.deps, options.perSecond as number)
     if (this.#from.url === this.#to.url) {
       throw new CommandError('--from and --url are the same server.', exitCode.misused)
     }

@@ -49,10 +49,10 @@ export const backgroundTasks = {
       summary: 'List background tasks',
       query: TaskQuery,
       answers: { 200: listOf(BackgroundTaskOut) },
-      handle: async ({ query, request }, parts) => {
+      handle: async ({ query, request }, services) => {
         const { status, state, task: type } = query
         const keepsAll = status === undefined && state === undefined && type === undefined
-        const page = await pageOfTasks(parts, query, isWanted(query), keepsAll)
+        const page = await pageOfTasks(services, query, isWanted(query), keepsAll)
         return { ...page, data: page.data.map(({ row }) => toTaskOut(row, request.caller)) }
       },
     }),

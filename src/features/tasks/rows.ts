@@ -1,8 +1,8 @@
 import { decodeKey } from '../../domain/ids.ts'
 import type { DeliveryKey } from '../../store/messages.ts'
 import { among, forUpdate, forUpdateSkipLocked, probe, rowsOf } from '../../store/sql/dialect.ts'
+import { deleteDead, deliveryFields, keysOf, requeue } from '../../store/sql/pending-rows.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from '../../store/sql/port.ts'
-import { deleteDead, deliveryFields, keysOf, requeue } from '../../store/sql/queues.ts'
 import {
   beyond,
   direction,
@@ -10,8 +10,8 @@ import {
   fragment,
   inBothOrders,
   listStart,
-  type Part,
   type Shape,
+  type StatementPart,
   statement,
   toJson,
 } from '../../store/sql/statement.ts'
@@ -24,7 +24,7 @@ import type { StepDone, Tasks } from './store.ts'
 
 type TaskRow = Omit<Task, 'work'> & TaskWork & { readonly epoch: number }
 
-const columnsWith = (input: Part) =>
+const columnsWith = (input: StatementPart) =>
   fragment`key, id, app, type, status, ${input}, cursor, data, epoch, created_at as "createdAt", updated_at as "updatedAt"`
 const columns = columnsWith('input')
 // Parsing 250 lists of letters took 25 ms, in which nothing else was done; SQLite skips them in 3 ms.
@@ -39,13 +39,13 @@ const selectTask = statement<TaskRow>('task', shape)`select ${columns} from task
 const selectTasks = inBothOrders<TaskRow>('tasks', shape)`
   select ${columnsWith(withoutLetters)} from task where key ${beyond} :after order by key ${direction} limit :limit`
 // Leans on task_running. A lease or a pause that reaches further than it is long was written before the clock was set back.
-const freeTask = (condition: Part) => fragment`
+const freeTask = (condition: StatementPart) => fragment`
   select key from task
    where ${condition} status = 'running' and (lease_until <= :now or lease_until > :now + cast(:lease_ms as bigint))
      and (rest_until <= :now or rest_until > :now + ${longestPauseMs})
    order by lease_until limit 1`
 /** The statements that look for a free task and that lease it. */
-function taking(name: string, condition: Part) {
+function taking(name: string, condition: StatementPart) {
   return {
     find: statement(`free-${name}`)`${freeTask(condition)}`,
     lease: statement<TaskRow>(`lease-${name}`, shape)`

@@ -42,11 +42,11 @@ export type TaskWork =
   | { readonly type: 'dead.replay'; readonly input: DeadFilter & Chosen & Paced }
   | { readonly type: 'dead.purge'; readonly input: DeadFilter }
   /** Erases the bodies of the application's messages. */
-  | { readonly type: 'application.purge_content'; readonly input: Span }
+  | { readonly type: 'application.purge_content'; readonly input: AcceptedSpan }
   /** Rids the application's messages of a data subject. */
   | { readonly type: 'subject.erase'; readonly input: SubjectErasure }
   /** Counts deliveries per application. */
-  | { readonly type: 'application.stats'; readonly input: Span & { readonly apps: readonly number[] | null } }
+  | { readonly type: 'application.stats'; readonly input: AcceptedSpan & { readonly apps: readonly number[] | null } }
   /** Lists the event types that each application's endpoints subscribe to. */
   | { readonly type: 'event-type.aggregate'; readonly input: Record<string, never> }
 
@@ -85,12 +85,12 @@ export function restAfter({ perSecond }: Paced, queued: number): number {
 export const longestPauseMs = 1000
 
 /** Messages accepted from `since` on and before `until`. */
-export interface Span {
+export interface AcceptedSpan {
   readonly since: EpochMs
   readonly until: EpochMs
 }
 
-export interface EndpointSpan extends Span {
+export interface EndpointSpan extends AcceptedSpan {
   readonly endpoint: number
 }
 

@@ -4,11 +4,11 @@ import { keySkewMs } from '../../domain/ids.ts'
 import { type Caller, seesErasures } from '../../operations/access.ts'
 import { createdAt, id, integer, iso, maybe, nullable, updatedAt, whole } from '../../operations/fields.ts'
 import { byId, type PageQuery, walk } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import type { Out } from '../../operations/route.ts'
-import { type Part, readInstants, refuseIf } from '../../operations/validate.ts'
+import type { Services } from '../../operations/services.ts'
+import { type RequestPart, readInstants, refuseIf } from '../../operations/validate.ts'
 import type { Store } from '../../store/store.ts'
-import { type Span, type Task, type TaskStatus, type TaskWork, taskStatuses, taskTypes } from './rules.ts'
+import { type AcceptedSpan, type Task, type TaskStatus, type TaskWork, taskStatuses, taskTypes } from './rules.ts'
 
 /** The states that Svix's tasks have; its libraries refuse an answer with another. */
 export const svixStatuses = ['running', 'finished', 'failed'] as const
@@ -62,9 +62,9 @@ export const perSecond = maybe(
 export function readSpan(
   input: { readonly since: string; readonly until?: string | null },
   now: EpochMs,
-  part: Part = 'body',
+  part: RequestPart = 'body',
   empty?: 'may be empty',
-): Span {
+): AcceptedSpan {
   const { since = 0, until = now + keySkewMs } = readInstants(part, { since: input.since, until: input.until })
   const problem = { at: [part, 'since'], message: 'must be before until', type: 'range' }
   refuseIf(since >= until && empty === undefined ? [problem] : [])
@@ -75,7 +75,7 @@ export function readSpan(
 const tasksAtOnce = 50
 
 export function pageOfTasks(
-  { store, clock }: Parts,
+  { store, clock }: Services,
   query: PageQuery,
   isWanted: (task: Task) => boolean,
   keepsAll = false,

@@ -3,7 +3,15 @@ import type { DeliveryKey } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import type { AuditEntry } from '../audit/rules.ts'
 import type { Erasure } from '../erasure/store.ts'
-import { type Paced, queuedPerStep, restAfter, type Span, type Task, type TaskCursor, type TaskData } from './rules.ts'
+import {
+  type AcceptedSpan,
+  type Paced,
+  queuedPerStep,
+  restAfter,
+  type Task,
+  type TaskCursor,
+  type TaskData,
+} from './rules.ts'
 import type { StepDone } from './store.ts'
 
 /** Rows that one step reads: a few milliseconds of the store's time. */
@@ -60,12 +68,12 @@ export function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: W
   }
 }
 
-export function messagesOf(store: Store, task: Task, span: Span, limit = rowsPerStep) {
+export function messagesOf(store: Store, task: Task, span: AcceptedSpan, limit = rowsPerStep) {
   const range = { ...keysOf(span), after: task.cursor?.[0] ?? null, order: 'ascending', limit } as const
   return store.listMessages(task.app as number, range)
 }
 
-export function keysOf({ since, until }: Span): { from: number; until: number } {
+export function keysOf({ since, until }: AcceptedSpan): { from: number; until: number } {
   return { from: firstKeyAt(since), until: Math.min(firstKeyAt(until), Number.MAX_SAFE_INTEGER) }
 }
 

@@ -18,8 +18,8 @@ import {
   url,
   whole,
 } from '../../operations/fields.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { type Noun, type Out, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { countLimit } from '../../store/lanes.ts'
 import { MessageAttemptOut, toAttemptOut } from '../attempts/schemas.ts'
 import { certificateWarning } from '../credentials/rules.ts'
@@ -192,7 +192,7 @@ function toBlockerOut({ reason, detail, until }: Blocker): Out<typeof BlockerOut
 
 /** The endpoints that are worst off, and the fields that describe all. */
 async function explainAll(
-  { explainer, clock }: Parts,
+  { explainer, clock }: Services,
   app: number | null,
   { limit = defaultLimit, sort = 'waiting' }: { readonly limit?: number; readonly sort?: QueueSort },
 ) {
@@ -236,8 +236,8 @@ export const why = {
         'The endpoints with waiting deliveries that are worst off in the whole application. `why` of an endpoint explains any other.',
       query: WhyQuery,
       answers: { 200: ApplicationWhyOut },
-      handle: async ({ app, query }, parts) => {
-        const { fields, worst } = await explainAll(parts, app.key, query)
+      handle: async ({ app, query }, services) => {
+        const { fields, worst } = await explainAll(services, app.key, query)
         return { appId: app.id, ...fields, data: worst.map(toEndpointWhyOut) }
       },
     }),
@@ -247,9 +247,9 @@ export const why = {
       description: 'The endpoints with waiting deliveries that are worst off.',
       query: WhyQuery,
       answers: { 200: AllWhyOut },
-      handle: async ({ query }, parts) => {
-        const { fields, worst } = await explainAll(parts, null, query)
-        const apps = await parts.store.applicationRefs(worst.map(({ endpoint }) => endpoint.app))
+      handle: async ({ query }, services) => {
+        const { fields, worst } = await explainAll(services, null, query)
+        const apps = await services.store.applicationRefs(worst.map(({ endpoint }) => endpoint.app))
         const data = worst.flatMap((explained) => {
           const app = apps.get(explained.endpoint.app)
           return app === undefined ? [] : [{ appId: app.id, appUid: app.uid, ...toEndpointWhyOut(explained) }]

@@ -11,9 +11,9 @@ import type { PublishAlong } from '../../features/schedules/rows.ts'
 import { finishLater, waitFor } from '../sql/port.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import type { Store, StoreContext } from '../store.ts'
+import { callerTransaction } from './caller-transaction.ts'
 import { type Database, Keys, ServerTime } from './database.ts'
 import { delivering } from './delivering.ts'
-import { enlisting } from './enlisting.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
@@ -175,7 +175,7 @@ function storeOver(hearing: Listener | Poller, database: Database): Store {
     ...ownership(database, partitions),
     ...delivering(database),
     ...idempotency(database),
-    ...enlisting(database),
+    ...callerTransaction(database),
     ...trailing(database),
     upkeep: () => keepUp(durable, database.time),
     scrubErased: () => scrub(database),

@@ -290,7 +290,7 @@ const repairLanes = postgresStatement('repair-lanes')`
      and epoch = ($2::bigint[])[array_position($1::bigint[], endpoint)]
   returning 1`
 
-interface Found {
+interface SleepersPage {
   readonly last: number | null
   readonly looked: number
   readonly endpoints: number[] | null
@@ -303,8 +303,8 @@ function reconciler({ relaxed, context, signals }: Database): () => Promise<numb
   let cursor = -1
 
   return async () => {
-    const [found] = await relaxed.run<Found>(findOversleepers, [cursor, endpointsPerCall])
-    const { last, looked, endpoints, epochs, strays } = found as Found
+    const [found] = await relaxed.run<SleepersPage>(findOversleepers, [cursor, endpointsPerCall])
+    const { last, looked, endpoints, epochs, strays } = found as SleepersPage
     cursor = looked < endpointsPerCall ? -1 : (last ?? -1)
     if (strays !== null) await relaxed.run(removeStrays, [integers(strays)])
     if (endpoints === null || epochs === null) return 0

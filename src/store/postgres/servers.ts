@@ -156,7 +156,7 @@ export class Servers {
     const looks = await this.#lookAt(this.#servers)
     const found = this.#primaryOf(looks)
     if (found === undefined) {
-      const error = new NoPrimaryError(looks.map(describe).join('; '))
+      const error = new NoPrimaryError(looks.map(describeServer).join('; '))
       this.#vain = { at: this.#clock.steady(), error }
       throw error
     }
@@ -255,7 +255,7 @@ export class Servers {
   }
 }
 
-function describe({ server: { name }, standing, error }: Look): string {
+function describeServer({ server: { name }, standing, error }: Look): string {
   if (standing === undefined) return `${name} does not answer (${(error as Error).message})`
   return `${name} ${standing.isStandby ? 'is a standby' : 'is a former primary'}`
 }

@@ -1,4 +1,4 @@
-import { either, type Fragment, fragment, type Part } from './statement.ts'
+import { either, type Fragment, fragment, type StatementPart } from './statement.ts'
 
 // How SQL is written where the two databases differ. Everything that both understand is written plainly:
 // `cast(:x as text)` for a parameter whose type Postgres cannot infer, `returning`, `on conflict`, `true` and `not`,
@@ -6,7 +6,7 @@ import { either, type Fragment, fragment, type Part } from './statement.ts'
 
 type ColumnType = 'bigint' | 'integer' | 'text'
 /** The fields of the objects in a list parameter, with their types. */
-type Fields = Readonly<Record<string, ColumnType>>
+type ColumnTypes = Readonly<Record<string, ColumnType>>
 
 /** Postgres's advisory locks are numbers shared by all programs in a database; the first two spell `sluice`. */
 export const locks = {
@@ -46,11 +46,11 @@ export function lock(name: keyof typeof locks): Fragment {
   return either('select 1', `select pg_advisory_xact_lock(${locks[name]})`)
 }
 
-export function greatest(one: Part, other: Part): Fragment {
+export function greatest(one: StatementPart, other: StatementPart): Fragment {
   return either(fragment`max(${one}, ${other})`, fragment`greatest(${one}, ${other})`)
 }
 
-export function least(one: Part, other: Part): Fragment {
+export function least(one: StatementPart, other: StatementPart): Fragment {
   return either(fragment`min(${one}, ${other})`, fragment`least(${one}, ${other})`)
 }
 
@@ -85,7 +85,7 @@ export function among(column: string, list: string, type: ColumnType = 'bigint')
 }
 
 /** A table of the objects in a list parameter: one column per field, and `place`, which counts from 1. */
-export function rowsOf(list: string, alias: string, fields: Fields): Fragment {
+export function rowsOf(list: string, alias: string, fields: ColumnTypes): Fragment {
   const names = Object.keys(fields)
   const values = names.map((field) => `value ->> '${field}' as ${field}`)
   const arrays = Object.entries(fields).map(([field, type]) => `${list}.${field}::${type}[]`)
@@ -99,7 +99,7 @@ export function rowsOf(list: string, alias: string, fields: Fields): Fragment {
  * Joins the one row of a table that meets a condition, whose columns are qualified by the table's name. On Postgres the
  * limit keeps the planner to one probe per row, whatever the statistics say.
  */
-export function probe(table: string, condition: Part, locking: Part = ''): Fragment {
+export function probe(table: string, condition: StatementPart, locking: StatementPart = ''): Fragment {
   return either(
     fragment`join ${table} on ${condition}`,
     fragment`cross join lateral (select * from ${table} where ${condition} limit 1 ${locking}) as ${table}`,
@@ -110,7 +110,7 @@ export function probe(table: string, condition: Part, locking: Part = ''): Fragm
  * As `probe`, for all rows that meet the condition: one range of an index for each row that is joined. The offset keeps the
  * planner from driving the join from the table.
  */
-export function ranges(table: string, condition: Part): Fragment {
+export function ranges(table: string, condition: StatementPart): Fragment {
   return either(
     fragment`join ${table} on ${condition}`,
     fragment`cross join lateral (select * from ${table} where ${condition} offset 0) as ${table}`,
@@ -123,7 +123,7 @@ export function ranges(table: string, condition: Part): Fragment {
  * Deletes the rows of a table that a query finds, and returns one row for each. `key` lists the columns of the primary key;
  * `found` is what follows `select … from table`.
  */
-export function deleteFound(table: string, key: string, found: Part): Fragment {
+export function deleteFound(table: string, key: string, found: StatementPart): Fragment {
   return either(
     fragment`delete from ${table} where (${key}) in (select ${key} from ${table} ${found}) returning 1`,
     fragment`delete from ${table} where ctid = any (array (select ctid from ${table} ${found})) returning 1`,
@@ -131,7 +131,7 @@ export function deleteFound(table: string, key: string, found: Part): Fragment {
 }
 
 /** The condition that a row of a table is among those that a list names by these fields. */
-export function listed(table: string, list: string, fields: Fields): Fragment {
+export function listed(table: string, list: string, fields: ColumnTypes): Fragment {
   const names = Object.keys(fields)
   const values = names.map((field) => `value ->> '${field}'`)
   const condition = names.map((field) => `${table}.${field} = listed.${field}`).join(' and ')
@@ -144,6 +144,6 @@ export function listed(table: string, list: string, fields: Fields): Fragment {
 }
 
 /** Deletes the rows of a table that a list names, and returns these fields of each. */
-export function deleteListed(table: string, list: string, fields: Fields): Fragment {
+export function deleteListed(table: string, list: string, fields: ColumnTypes): Fragment {
   return fragment`delete from ${table} where ${listed(table, list, fields)} returning ${Object.keys(fields).join(', ')}`
 }

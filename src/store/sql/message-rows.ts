@@ -71,12 +71,12 @@ export const deleteOf = Object.fromEntries(
 ) as Readonly<Record<(typeof messageTables)[number] | 'fan_out', Statement>>
 
 /** The values of `inSpan`: the range of the messages in a list. */
-export function spanOf(list: readonly { readonly message: number }[]): Span {
+export function spanOf(list: readonly { readonly message: number }[]): KeyRange {
   return spanOfKeys(list.map(({ message }) => message))
 }
 
 /** As `spanOf`, of the keys themselves. */
-export function spanOfKeys(keys: readonly number[]): Span {
+export function spanOfKeys(keys: readonly number[]): KeyRange {
   let [first, last] = [Number.MAX_SAFE_INTEGER, 0]
   for (const key of keys) {
     first = Math.min(first, key)
@@ -85,7 +85,7 @@ export function spanOfKeys(keys: readonly number[]): Span {
   return { first, last }
 }
 
-interface Span {
+interface KeyRange {
   readonly first: number
   readonly last: number
 }

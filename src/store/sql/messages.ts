@@ -25,8 +25,8 @@ import {
   summaryShape,
   triedColumns,
 } from './message-rows.ts'
+import { deliveryFields, keysOf } from './pending-rows.ts'
 import type { Methods, Port } from './port.ts'
-import { deliveryFields, keysOf } from './queues.ts'
 import { beyond, direction, either, fragment, inBothOrders, listStart, statement } from './statement.ts'
 
 const selectMessage = statement<Message>('message', messageShape)`

@@ -11,7 +11,7 @@ import type { StoreContext } from '../store.ts'
 import { openValue, SealError, sealValue, unlessDamaged, type Vault } from '../vault.ts'
 import { type Shape, toJson, type Value } from './statement.ts'
 
-type Fields = typeof endpointFields
+type EndpointFields = typeof endpointFields
 
 /** The columns of the fields that callers set, and those that have routes of their own. */
 export interface EndpointRow extends Omit<FieldColumns, SealedColumn> {
@@ -41,7 +41,7 @@ export const sealedColumns = {
 } as const satisfies Readonly<Record<SealedField, string>>
 type SealedColumn = (typeof sealedColumns)[SealedField]
 
-type FieldColumns = { readonly [Name in ColumnName as Fields[Name]['column']]: ColumnValues[Name] }
+type FieldColumns = { readonly [Name in ColumnName as EndpointFields[Name]['column']]: ColumnValues[Name] }
 
 export interface SendableRow extends EndpointRow {
   readonly app_id: string

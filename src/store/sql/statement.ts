@@ -53,25 +53,25 @@ export function registeredStatements(dialect: DialectName): Map<string, string> 
 /** SQL that differs between the databases. dialect.ts has all differences. */
 export type Fragment = Readonly<Record<DialectName, string>>
 /** A part of a statement. */
-export type Part = string | number | Fragment
+export type StatementPart = string | number | Fragment
 
 /** SQL for each database. */
-export function either(sqlite: Part, postgres: Part): Fragment {
+export function either(sqlite: StatementPart, postgres: StatementPart): Fragment {
   // Without a prototype: in a template that is not tagged it throws, instead of becoming `[object Object]`.
   const texts = { sqlite: inDialect(sqlite, 'sqlite'), postgres: inDialect(postgres, 'postgres') }
   return Object.setPrototypeOf(texts, null)
 }
 
 /** SQL of which parts may differ between the databases. */
-export function fragment(strings: TemplateStringsArray, ...parts: Part[]): Fragment {
+export function fragment(strings: TemplateStringsArray, ...parts: StatementPart[]): Fragment {
   return either(joined(strings, parts, 'sqlite'), joined(strings, parts, 'postgres'))
 }
 
-function joined(strings: TemplateStringsArray, parts: readonly Part[], dialect: DialectName): string {
-  return strings.reduce((text, next, i) => `${text}${inDialect(parts[i - 1] as Part, dialect)}${next}`)
+function joined(strings: TemplateStringsArray, parts: readonly StatementPart[], dialect: DialectName): string {
+  return strings.reduce((text, next, i) => `${text}${inDialect(parts[i - 1] as StatementPart, dialect)}${next}`)
 }
 
-function inDialect(part: Part, dialect: DialectName): string {
+function inDialect(part: StatementPart, dialect: DialectName): string {
   return typeof part === 'object' ? part[dialect] : String(part)
 }
 
@@ -80,7 +80,7 @@ function inDialect(part: Part, dialect: DialectName): string {
  * value. `${…}` inserts columns and fragments, never values.
  */
 export function statement<Row = unknown>(name: string, shape: Shape<Row> = {}) {
-  return (strings: TemplateStringsArray, ...parts: Part[]) =>
+  return (strings: TemplateStringsArray, ...parts: StatementPart[]) =>
     made(name, (dialect) => joined(strings, parts, dialect), shape)
 }
 
@@ -139,7 +139,7 @@ export const direction: Ordered = { of: { ascending: '', descending: 'desc' } }
 
 /** As `statement`, in both orders of a key, under `name` and `name-down`. The template has `beyond` and `direction`. */
 export function inBothOrders<Row>(name: string, shape: Shape<Row> = {}) {
-  return (strings: TemplateStringsArray, ...parts: (Part | Ordered)[]): InBothOrders<Row> => {
+  return (strings: TemplateStringsArray, ...parts: (StatementPart | Ordered)[]): InBothOrders<Row> => {
     const inOrder = (order: Order): TextOf => {
       const chosen = parts.map((part) => (typeof part === 'object' && 'of' in part ? part.of[order] : part))
       return (dialect) => joined(strings, chosen, dialect)

@@ -10,10 +10,10 @@ import { atOnce, finishNow } from '../sql/port.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import { endAllLeases, workers } from '../sql/workers.ts'
 import type { Store, StoreContext } from '../store.ts'
+import { callerTransaction } from './caller-transaction.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFile, filesOf, keepPrivate, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
-import { enlisting } from './enlisting.ts'
 import { FileUse } from './file-use.ts'
 import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
@@ -213,7 +213,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, use }: Opene
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),
     ...promised(idempotency(connection)),
-    ...enlisting(connection, path),
+    ...callerTransaction(connection, path),
     ...promised<Pick<Store, 'ping' | 'upkeep' | 'scrubErased'>>({
       ping: () => connection.assertWritable(),
       upkeep: () => upkeep(connection),

@@ -20,7 +20,7 @@ const longestAttemptMs = 10 * 60 * 1000
 /** How soon the same messages are looked at again. */
 const passGapMs = 60 * 60 * 1000
 
-interface Place {
+interface PendingKey {
   readonly endpoint: number
   readonly class: number
   readonly due_at: number
@@ -38,14 +38,14 @@ interface Pass {
   readonly keptFrom: ReadonlyMap<number, number>
   readonly startedAt: number
   readonly waiting: number[]
-  surveyed: Place | null | undefined
+  surveyed: PendingKey | null | undefined
   reached: number
 }
 
 /** Makes the removal of old messages, a bounded number of rows at a time. */
 export function historyRemover(connection: Connection): RemoveHistory {
   const oldest = connection.prepare<unknown>('select 1 from message where key < ? limit 1')
-  const survey = connection.prepare<Place>(`
+  const survey = connection.prepare<PendingKey>(`
     select endpoint, class, due_at, message from pending
     where (endpoint, class, due_at, message) > (?, ?, ?, ?)
     order by endpoint, class, due_at, message limit +?`)
@@ -67,7 +67,7 @@ export function historyRemover(connection: Connection): RemoveHistory {
     const { endpoint = -1, class: itsClass = 0, due_at: dueAt = 0, message = 0 } = current.surveyed ?? {}
     const rows = survey.all(endpoint, itsClass, dueAt, message, surveyedPerStep)
     for (const row of rows) if (row.message < current.cutoff) current.waiting.push(row.message)
-    current.surveyed = rows.length < surveyedPerStep ? null : (rows.at(-1) as Place)
+    current.surveyed = rows.length < surveyedPerStep ? null : (rows.at(-1) as PendingKey)
     if (current.surveyed === null) current.waiting.sort((a, b) => a - b)
     return false
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeadReason } from '../../../src/domain/judge.ts'
-import type { UnfiledLetter } from '../../../src/features/dead-letters/store.ts'
+import type { LetterForFile } from '../../../src/features/dead-letters/store.ts'
 import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { begin, type Open, type World } from './harness.ts'
 
@@ -14,23 +14,23 @@ export function deadFiling(open: Open): void {
     const { endpoint, worker } = await worldWithLane(world)
     await die(world, worker, endpoint)
     await age(world, 10 * minute)
-    assert.deepEqual(await store.listUnfiled(null, 10), [], 'no file')
+    assert.deepEqual(await store.listLettersForFile(null, 10), [], 'no file')
     assert.deepEqual([await store.beginDeadFile(null), await store.beginDeadFile(null)], [true, false])
     await begun(world, 5 * minute)
     const messages = [await die(world, worker, endpoint), await die(world, worker, endpoint)]
     await age(world, minute)
-    const listed = await store.listUnfiled(null, 10)
+    const listed = await store.listLettersForFile(null, 10)
     assert.deepEqual(messagesOf(listed), messages)
-    const { diedAt, ...rest } = listed[0] as UnfiledLetter
+    const { diedAt, ...rest } = listed[0] as LetterForFile
     assert.deepEqual(rest, { endpoint: endpoint.key, message: messages[0], bytes: 3, region: 'default' })
     assert.equal((await store.findDead(endpoint.key, messages[0] as number))?.diedAt, diedAt)
-    assert.deepEqual(messagesOf(await store.listUnfiled(null, 1)), messages.slice(0, 1))
+    assert.deepEqual(messagesOf(await store.listLettersForFile(null, 1)), messages.slice(0, 1))
 
     assert.equal(await store.takeDeadFile(null, 'a', 60_000), true)
-    await store.moveDeadFile(null, 'a', listed[0] as UnfiledLetter)
-    assert.deepEqual(messagesOf(await store.listUnfiled(null, 10)), messages.slice(1))
-    await store.moveDeadFile(null, 'a', listed[1] as UnfiledLetter)
-    assert.deepEqual(await store.listUnfiled(null, 10), [])
+    await store.moveDeadFile(null, 'a', listed[0] as LetterForFile)
+    assert.deepEqual(messagesOf(await store.listLettersForFile(null, 10)), messages.slice(1))
+    await store.moveDeadFile(null, 'a', listed[1] as LetterForFile)
+    assert.deepEqual(await store.listLettersForFile(null, 10), [])
   })
 
   test('one process at a time has a dead-letter file, until it moves the position or its time is over', async (t) => {
@@ -65,7 +65,7 @@ export function deadFiling(open: Open): void {
     await die(world, worker, other)
     await world.harness.sql(`update lane set region = 'eu' where endpoint = ${other.key}`)
     await age(world, minute)
-    const listed = await store.listUnfiled('eu', 10)
+    const listed = await store.listLettersForFile('eu', 10)
     const reasons: DeadReason[] = []
     for (const letter of await store.loadDead(listed)) if (letter !== undefined) reasons.push(letter.reason)
     assert.deepEqual(reasons, ['expired', 'overflow', 'exhausted'])
@@ -88,7 +88,7 @@ async function begun(world: World, ms: number): Promise<void> {
   await world.harness.sql(`update dead_file set began_at = began_at - ${ms}, died_at = died_at - ${ms}`)
 }
 
-function messagesOf(letters: readonly UnfiledLetter[]): number[] {
+function messagesOf(letters: readonly LetterForFile[]): number[] {
   return letters.map(({ message }) => message)
 }
 

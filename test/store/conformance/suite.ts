@@ -5,13 +5,13 @@ import { appShares } from './app-shares.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
+import { callerTransaction } from './caller-transaction.ts'
 import { coalescing } from './coalescing.ts'
 import { condition } from './condition.ts'
 import { configuration } from './configuration.ts'
 import { deadFiling } from './dead-filing.ts'
 import { delivering } from './delivering.ts'
 import { dueLanes } from './due-lanes.ts'
-import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
 import { fanOut } from './fan-out.ts'
 import { foldedNames } from './folded-names.ts'
@@ -80,7 +80,7 @@ export function conformance(open: Open): void {
   describe('statistics', () => statistics(open))
   describe('snapshots', () => snapshots(open))
   describe('sums', () => sums(open))
-  describe('enlisting', () => enlisting(open))
+  describe('a transaction of the caller', () => callerTransaction(open))
   describe('browsing', () => browsing(open))
   describe('replaying', () => replaying(open))
   describe('dead filing', () => deadFiling(open))

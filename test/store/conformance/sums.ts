@@ -4,8 +4,8 @@ import {
   hourMs,
   minuteMs,
   Sketch,
-  type Span,
   type StoredSums,
+  type SumSpan,
   Sums,
   serverScope,
 } from '../../../src/features/history/rules.ts'
@@ -18,7 +18,7 @@ const noon = Date.UTC(2000, 0, 1, 12)
 const everything = { from: 0, until: Number.MAX_SAFE_INTEGER }
 
 /** The rows of a scope, read in pages of two. */
-async function rowsOf(store: Store, scope: number, span: Span = minuteMs, range = everything) {
+async function rowsOf(store: Store, scope: number, span: SumSpan = minuteMs, range = everything) {
   const rows: { readonly at: number; readonly sums: StoredSums }[] = []
   for (let place = null, pages = 0; pages < 10_000; pages++) {
     const page: Awaited<ReturnType<Store['readHistory']>> = await store.readHistory({ scope, span, ...range }, place, 2)
@@ -30,7 +30,7 @@ async function rowsOf(store: Store, scope: number, span: Span = minuteMs, range 
 }
 
 /** All rows of a scope as one sum. */
-async function totalOf(store: Store, scope: number, span: Span = minuteMs) {
+async function totalOf(store: Store, scope: number, span: SumSpan = minuteMs) {
   const sums = new Sums()
   for (const row of await rowsOf(store, scope, span)) sums.merge(Sums.read(row.sums))
   return sums.toJSON()
@@ -38,13 +38,13 @@ async function totalOf(store: Store, scope: number, span: Span = minuteMs) {
 
 const minute = (scope: number, n: number, sums: StoredSums) => ({
   scope,
-  span: minuteMs as Span,
+  span: minuteMs as SumSpan,
   at: noon + n * minuteMs,
   sums,
 })
 const hour = (scope: number, n: number, sums: StoredSums) => ({
   scope,
-  span: hourMs as Span,
+  span: hourMs as SumSpan,
   at: noon + n * hourMs,
   sums,
 })
@@ -150,7 +150,7 @@ export function sums(open: Open): void {
   test('rows that a process may still write are not folded', async (t) => {
     const { store } = await begin(t, open)
     const at = Math.floor((await recent(store)) / minuteMs) * minuteMs
-    const row = { scope: serverScope, span: minuteMs as Span, at, sums: { delivered: 1 } }
+    const row = { scope: serverScope, span: minuteMs as SumSpan, at, sums: { delivered: 1 } }
     for (const writer of ['a', 'b']) await store.writeHistory(writer, [row])
     assert.equal(await store.foldHistory(hourMs, 10), false)
     assert.equal((await rowsOf(store, serverScope)).length, 2)

@@ -103,7 +103,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['erase-subject-messages', [/key = ANY/]],
   ['erase-attempts', [/message = ANY \S+ AND message >= \$\d AND message <= \$\d$/]],
   ['attempted-of', [/message = ANY/]],
-  ['unfiled', [/died_at \+ 0 >= \$1 AND died_at \+ 0 < \$2/]],
+  ['letters-for-file', [/died_at \+ 0 >= \$1 AND died_at \+ 0 < \$2/]],
   ['erase-dead', [/endpoint = listed\.endpoint AND message = listed\.message/]],
   ['lane', [/endpoint = \$1/, /key = \$1|key = \S*endpoint/]],
   ['count-classes', [/class = 0/, /class = 1/, /class = 2/]],

@@ -7,7 +7,7 @@ import { begin, type Foreign, type Open, type World } from './harness.ts'
 
 const nothing = { pending: 0, dead: 0, messages: 0, attempts: 0 }
 
-export function enlisting(open: Open): void {
+export function callerTransaction(open: Open): void {
   test('a message of a transaction that rolls back never existed', async (t) => {
     const { world, app, foreign } = await setUp(t, open)
     await foreign.run('begin')

@@ -1,7 +1,7 @@
 import type { Class } from '../../domain/delivery.ts'
 import {
+  type CallerTransaction,
   type Enlisted,
-  type Enlisting,
   type Match,
   NotEnlistableError,
   type Publication,
@@ -87,7 +87,7 @@ class LaterWakes extends LaneWakes {
 }
 
 /** Publishes within callers' transactions on the same database. */
-export function enlisting(database: Database): Enlisting {
+export function callerTransaction(database: Database): CallerTransaction {
   let applied: Promise<unknown> | undefined
 
   /** Rejects unless the client sees the tables of this very store. */

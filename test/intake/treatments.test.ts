@@ -4,7 +4,7 @@ import { defaultFlow, type Flow } from '../../src/domain/flow.ts'
 import type { Subscription } from '../../src/domain/match.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
 import { Work } from '../../src/intake/preparer.ts'
-import { Forms, prepareTreatments, treat } from '../../src/intake/treat.ts'
+import { Forms, prepareTreatments, treat } from '../../src/intake/treatments.ts'
 
 const envelope = { eventType: 'x', eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
 const body = Buffer.from('{"id":"u-1","n":1.0}')

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Outcome } from '../domain/outcome.ts'
-import { type Parts, Turns } from '../domain/turns.ts'
+import { type Sliced, Turns } from '../domain/turns.ts'
 import type { SignatureFamily } from '../features/applications/noun.ts'
 import type { EndpointAuth, OAuth2 } from '../features/credentials/rules.ts'
 import { Attempt, type Wire } from './attempt.ts'
@@ -16,7 +16,7 @@ import { type Authorization, type PreparedTarget, prepareTarget } from './target
 import { prepareTokenRequest, readTokenAnswer, tokenAnswerBytes } from './token-request.ts'
 import { type TokenFailure, type TokenSource, Tokens } from './tokens.ts'
 
-export interface SenderContext extends AddressRules {
+export interface SenderDeps extends AddressRules {
   readonly clock: Clock
   /** Sluice's own version, shown to receivers in `user-agent`. */
   readonly version: string
@@ -41,24 +41,24 @@ export interface SenderContext extends AddressRules {
 }
 
 /** Makes the sender that speaks HTTP/1.1. Throws when a network in `allowNetworks` or a certificate in `extraCa` is invalid. */
-export function openSender(context: SenderContext): Sender {
-  const { clock, retryAfterCapMs, responseLimitBytes, responseHeaderLimitBytes, extraCa = [] } = context
-  const policy = new AddressPolicy(context)
-  const dns = context.resolve ? undefined : openDns()
-  const resolve = cached(context.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
+export function openSender(deps: SenderDeps): Sender {
+  const { clock, retryAfterCapMs, responseLimitBytes, responseHeaderLimitBytes, extraCa = [] } = deps
+  const policy = new AddressPolicy(deps)
+  const dns = deps.resolve ? undefined : openDns()
+  const resolve = cached(deps.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
   const connect = createConnector({ policy, resolve, extraCa, clock })
   const pool = new Pool(connect, clock, attemptLimitBytes(responseLimitBytes))
   const limits = { responseLimitBytes, responseHeaderLimitBytes, retryAfterCapMs }
   const wire: Wire = { clock, pool, deadlines: new Deadlines(clock), ...limits }
   const turns = Turns.by(clock)
   const waiting = new WaitingAttempts(clock)
-  const userAgent = `Sluice/${context.version}`
-  const tokens = new Tokens(clock, context.tokenRate)
+  const userAgent = `Sluice/${deps.version}`
+  const tokens = new Tokens(clock, deps.tokenRate)
   const tokenWire: Wire = { ...wire, responseLimitBytes: tokenAnswerBytes, responseHeaderLimitBytes: 0 }
   let closed = false
   /** The tokens for these credentials; an error text when none can be asked for. */
   const sourceOf = (auth: OAuth2): TokenSource | string => {
-    const { randomText, tokenTimeoutMs: timeoutMs } = context
+    const { randomText, tokenTimeoutMs: timeoutMs } = deps
     const prepared = prepareTokenRequest(auth, policy, { userAgent, timeoutMs, randomText })
     if (typeof prepared === 'string') return `Token URL: ${prepared}`
     return tokens.sourceOf(auth, async () => {
@@ -85,7 +85,7 @@ export function openSender(context: SenderContext): Sender {
       const authorization = typeof source === 'string' ? undefined : (source ?? fixedAuthorization(target.auth))
       let known: PreparedTarget | string | undefined
       const prepare = () => {
-        known ??= prepareTarget(target, policy, userAgent, context.signatureHeaders, authorization)
+        known ??= prepareTarget(target, policy, userAgent, deps.signatureHeaders, authorization)
         return known
       }
       return {
@@ -145,7 +145,7 @@ const unshapable =
   'The shape of the endpoint cannot be applied: the body is not JSON, the secret for its pseudonyms does not open, or the form would be larger than 4 MiB and than twice the payload. Change the shape, or send smaller payloads.'
 
 /** Shapes the body of a message. A signature of the whole body is left out. */
-function* shapedBy(shape: NonNullable<Target['shape']>, message: OutgoingMessage): Parts<OutgoingMessage | undefined> {
+function* shapedBy(shape: NonNullable<Target['shape']>, message: OutgoingMessage): Sliced<OutgoingMessage | undefined> {
   const body = yield* shape(message.body)
   return body && { ...message, body, signature: null }
 }

@@ -21,7 +21,7 @@ import { OneByOne } from './caller-limits.ts'
 import type { UnknownFields } from './unknown-names.ts'
 
 /** The parts of the program that the operations work with. */
-export interface Context {
+export interface ServiceDeps {
   readonly store: Store
   readonly publisher: Publisher
   readonly scanner: Scanner
@@ -101,7 +101,7 @@ export interface Limits extends ArrivalLimits {
 }
 
 /** Everything that handlers work with. */
-export interface Parts extends Context {
+export interface Services extends ServiceDeps {
   readonly auth: Authenticator
   readonly arrivals: Arrivals
   readonly explainer: Explainer
@@ -115,24 +115,24 @@ export interface Parts extends Context {
 }
 
 /** Makes the parts. A server and the program around it share them, so that each sees a revoked key at once. */
-export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsOver(context)): Parts {
+export function servicesOf(deps: ServiceDeps, facts: Pick<Facts, 'current'> = factsOver(deps)): Services {
   let batchScanner: Scanner | undefined
   // Trouble of the store is logged where the store is opened.
   const onTrouble = (error: unknown) => {
-    if (!(error instanceof StoreTrouble)) context.onBug(error)
+    if (!(error instanceof StoreTrouble)) deps.onBug(error)
   }
-  const auth = new Authenticator(context)
-  const explainer = new Explainer(context.store, context.clock, context.serverDefaults)
+  const auth = new Authenticator(deps)
+  const explainer = new Explainer(deps.store, deps.clock, deps.serverDefaults)
   return {
-    ...context,
+    ...deps,
     auth,
-    arrivals: new Arrivals({ ...context, keySets: new KeySets(context.fetchKeys), onTrouble }),
+    arrivals: new Arrivals({ ...deps, keySets: new KeySets(deps.fetchKeys), onTrouble }),
     explainer,
-    live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }),
-    doctor: new Doctor({ ...context, explainer, facts }),
+    live: new Live({ ...deps, ...deps.liveSources, facts, auth, explainer }),
+    doctor: new Doctor({ ...deps, explainer, facts }),
     histories: new OneByOne(),
     batchScanner: () => {
-      batchScanner ??= context.scanner.sized(batchLimits)
+      batchScanner ??= deps.scanner.sized(batchLimits)
       return batchScanner
     },
     reference: new Reference(),
@@ -140,7 +140,7 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
 }
 
 /** Facts for a program that has none: they count nothing in the background. */
-function factsOver({ store, clock, onBug }: Context): Facts {
+function factsOver({ store, clock, onBug }: ServiceDeps): Facts {
   const onTrouble = onBug
   return new Facts({ store, clock, queues: new QueueSurvey({ store, clock, onTrouble }), onTrouble })
 }

@@ -27,8 +27,8 @@ import {
   rotated,
   secretProblem,
 } from '../../wire/secret.ts'
-import type { Place } from '../endpoints/place-service.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
+import type { EndpointScope } from '../endpoints/scope-service.ts'
 
 const defaultGraceSeconds = 24 * 60 * 60
 
@@ -49,7 +49,7 @@ export const EndpointSecretRotateIn = Type.Object(
 )
 
 /** The secret that a receiver verifies with, and its rotation without a moment in which the receiver cannot verify. */
-export function endpointSecretRoutes({ path, id, needs }: Place) {
+export function endpointSecretRoutes({ path, id, needs }: EndpointScope) {
   return [
     route(`GET ${path}/:endpoint/secret`, needs.viewSecret, {
       id: `${id}.get-secret`,
@@ -161,7 +161,7 @@ const tooManyHeaders = {
 }
 
 /** The headers that go out with every delivery of an endpoint. */
-export function endpointHeaderRoutes({ path, id, needs }: Place) {
+export function endpointHeaderRoutes({ path, id, needs }: EndpointScope) {
   const headersPath = `${path}/:endpoint/headers` as const
   return [
     route(`GET ${headersPath}`, needs.view, {

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Coalesce, Flow } from '../domain/flow.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription, Treatment } from '../domain/match.ts'
-import type { Parts } from '../domain/turns.ts'
+import type { Sliced } from '../domain/turns.ts'
 import { Outline, quote } from '../json/outline.ts'
 import { valueAt } from '../json/pointer.ts'
 import { textOf } from '../json/token.ts'
@@ -80,7 +80,7 @@ export function* treat(
   envelope: Envelope,
   forms: Forms,
   matched: readonly number[],
-): Parts<Treated> {
+): Sliced<Treated> {
   if (!matched.some((endpoint) => treatments.has(endpoint))) return { endpoints: matched }
   const passes = filtering(envelope, forms, forms.work)
   const coalesced = coalescing(envelope, forms.body)
@@ -115,7 +115,7 @@ export function* treat(
 }
 
 /** Evaluates each filter once; `unknown` when no work is left for it or for parsing the payload. */
-function filtering(envelope: Envelope, forms: Forms, work: Work): (filter: Filter) => Parts<boolean | 'unknown'> {
+function filtering(envelope: Envelope, forms: Forms, work: Work): (filter: Filter) => Sliced<boolean | 'unknown'> {
   const answers = new Map<Filter, boolean | 'unknown'>()
   let message: Filterable | 'unknown' | undefined
   return function* (filter) {
@@ -130,7 +130,7 @@ function filtering(envelope: Envelope, forms: Forms, work: Work): (filter: Filte
   }
 }
 
-function* filterable(envelope: Envelope, forms: Forms, work: Work): Parts<Filterable | 'unknown'> {
+function* filterable(envelope: Envelope, forms: Forms, work: Work): Sliced<Filterable | 'unknown'> {
   const json = yield* forms.json()
   if (json !== undefined && (!json.isParsable || !work.take(json.parseSteps))) return 'unknown'
   const { eventType, eventId, channels, tags = null } = envelope
@@ -165,7 +165,7 @@ export class Forms {
   }
 
   /** The outline of the body, read at first use; undefined when the body is not JSON. */
-  *json(): Parts<Outline | undefined> {
+  *json(): Sliced<Outline | undefined> {
     if (this.#json === undefined) {
       this.work.add(this.body.byteLength * outlineStepsPerByte)
       this.#json = (yield* Outline.of(this.body)) ?? null
@@ -177,7 +177,7 @@ export class Forms {
    * The variant for an endpoint; undefined for the plain body, or when the variant is made when it is sent. A body that
    * cannot be shaped is never sent unshaped.
    */
-  *of({ id, shaping, sign }: Compiled): Parts<{ variant: number } | { drop: DeadReason } | undefined> {
+  *of({ id, shaping, sign }: Compiled): Sliced<{ variant: number } | { drop: DeadReason } | undefined> {
     if (shaping === null && sign === null) return undefined
     if (shaping !== null && (shaping.apply === undefined || (yield* this.json()) === undefined)) {
       return { drop: 'unshapable' }
@@ -206,7 +206,7 @@ export class Forms {
   }
 
   /** The shaped body; undefined when no work is left. */
-  *#shape({ name, apply }: Shaping): Parts<Uint8Array | 'too large' | undefined> {
+  *#shape({ name, apply }: Shaping): Sliced<Uint8Array | 'too large' | undefined> {
     const known = this.#shaped.get(name)
     if (known !== undefined) return known
     const json = (yield* this.json()) as Outline

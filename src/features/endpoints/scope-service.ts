@@ -6,14 +6,14 @@ import { admin, type Need } from '../../operations/access.ts'
 import { listOf } from '../../operations/fields.ts'
 import { found, newUid } from '../../operations/lookup.ts'
 import { byId, listRows, PageQuery } from '../../operations/page.ts'
-import type { Parts } from '../../operations/parts.ts'
 import { endpointProblems, flowProblems, shapingProblems } from '../../operations/problems.ts'
 import { type Incoming, Reply, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import type { NewEndpoint, PageRequest, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
-import { endpointHeaderRoutes, endpointSecretRoutes } from '../credentials/place-service.ts'
 import { completed, completedProblems } from '../credentials/schemas.ts'
+import { endpointHeaderRoutes, endpointSecretRoutes } from '../credentials/scope-service.ts'
 import { isShownTo } from '../event-types/noun.ts'
 import type { Source } from '../sources/rules.ts'
 import { type Application, type Endpoint, managementApplication } from './rules.ts'
@@ -29,12 +29,12 @@ import {
   toStoredOut,
 } from './schemas.ts'
 
-export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place) {
+export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: EndpointScope) {
   const one = `${path}/:endpoint` as const
 
   async function problemsOf(
     input: EndpointPatch,
-    { store, checkUrl, limits }: Parts,
+    { store, checkUrl, limits }: Services,
     { caller }: Incoming,
     before?: Endpoint,
   ): Promise<FieldError[]> {
@@ -68,24 +68,24 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
         'All workers together keep the limits: at most burst + rate × time attempts, never more than concurrency at once.',
       body: EndpointIn,
       answers: { 201: EndpointOut },
-      handle: async (call, parts) => {
+      handle: async (call, services) => {
         const { request } = call
         const body = inChannel(call, call.body)
         refuseHiding(request, body)
         const secret =
-          body.secret == null ? makeSecret(parts.randomBytes) : readSecret(body.secret, body.signature ?? 'standard')
-        const problems = await problemsOf(body, parts, request)
+          body.secret == null ? makeSecret(services.randomBytes) : readSecret(body.secret, body.signature ?? 'standard')
+        const problems = await problemsOf(body, services, request)
         refuseIf(secret === undefined ? [...problems, secretProblem('secret')] : problems)
         const app = ownerOf(call)
         const made = checked(request, completed(toNewEndpoint(body, secret ?? ''), body, undefined, 0))
-        return showEndpoint(parts, await parts.store.createEndpoint(app, made, atMost(app, parts)))
+        return showEndpoint(services, await services.store.createEndpoint(app, made, atMost(app, services)))
       },
     }),
     route(`GET ${one}`, needs.view, {
       id: `${id}.get`,
       summary: 'Get an endpoint',
       answers: { 200: EndpointOut },
-      handle: ({ endpoint }, parts) => showEndpoint(parts, endpoint),
+      handle: ({ endpoint }, services) => showEndpoint(services, endpoint),
     }),
     route(`PUT ${one}`, needs.manage, {
       id: `${id}.update`,
@@ -94,15 +94,15 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       body: EndpointPut,
       answers: { 200: EndpointOut, 201: EndpointOut },
       lookup: 'upsert',
-      handle: async (call, parts) => {
+      handle: async (call, services) => {
         const { params, request, endpoint } = call
         const body = inChannel(call, call.body)
         refuseHiding(request, body)
-        refuseIf(await problemsOf(body, parts, request, endpoint))
-        const replaced = endpoint && (await replace(parts.store, request, endpoint, body))
-        if (replaced) return showEndpoint(parts, replaced)
-        const { created, ...made } = await createNamed(parts, request, ownerOf(call), params.endpoint, body)
-        return new Reply(created ? 201 : 200, await showEndpoint(parts, made.endpoint))
+        refuseIf(await problemsOf(body, services, request, endpoint))
+        const replaced = endpoint && (await replace(services.store, request, endpoint, body))
+        if (replaced) return showEndpoint(services, replaced)
+        const { created, ...made } = await createNamed(services, request, ownerOf(call), params.endpoint, body)
+        return new Reply(created ? 201 : 200, await showEndpoint(services, made.endpoint))
       },
     }),
     route(`PATCH ${one}`, needs.manage, {
@@ -111,14 +111,14 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       description: 'Absent fields stay; null unsets.',
       body: EndpointPatch,
       answers: { 200: EndpointOut },
-      handle: async ({ endpoint, body, request, params }, parts) => {
+      handle: async ({ endpoint, body, request, params }, services) => {
         refuseHiding(request, body)
-        refuseIf(await problemsOf(body, parts, request, endpoint))
+        refuseIf(await problemsOf(body, services, request, endpoint))
         const change = toEndpointChange(body)
-        const changed = await parts.store.updateEndpoint(endpoint.app, endpoint.key, (stored, now) =>
+        const changed = await services.store.updateEndpoint(endpoint.app, endpoint.key, (stored, now) =>
           checked(request, completed(change, body, stored, now), stored),
         )
-        return showEndpoint(parts, found(changed, 'endpoint', params.endpoint))
+        return showEndpoint(services, found(changed, 'endpoint', params.endpoint))
       },
     }),
     route(`DELETE ${one}`, needs.manage, {
@@ -148,7 +148,7 @@ function inChannel<T extends Static<typeof EndpointPut>>({ source }: Owner, inpu
 }
 
 /** How many endpoints an application may have. The operator's own endpoints are not counted. */
-function atMost(app: number, { limits }: Parts): number | undefined {
+function atMost(app: number, { limits }: Services): number | undefined {
   return app === managementApplication ? undefined : limits.maxEndpointsPerApp
 }
 
@@ -161,18 +161,18 @@ function replace(store: Store, request: Incoming, { app, key }: Endpoint, input:
 
 /** Creates the endpoint whose uid is the name in the path. Another caller may create it first; it is replaced then. */
 async function createNamed(
-  parts: Parts,
+  services: Services,
   request: Incoming,
   app: number,
   uid: string,
   input: Static<typeof EndpointPut>,
 ) {
-  const { store, randomBytes } = parts
+  const { store, randomBytes } = services
   newUid('endpoint', 'ep', uid)
   try {
     const named = toNewEndpoint({ ...input, uid: input.uid ?? uid }, makeSecret(randomBytes))
     const made = checked(request, completed(named, input, undefined, 0))
-    return { endpoint: await store.createEndpoint(app, made, atMost(app, parts)), created: true }
+    return { endpoint: await store.createEndpoint(app, made, atMost(app, services)), created: true }
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'conflict') throw error
     const other = await store.findEndpoint(app, uid)
@@ -263,7 +263,7 @@ async function suggestions(
 }
 
 /** Where endpoints live. Those of operational webhooks are endpoints like any other, of an application of the server. */
-export interface Place {
+export interface EndpointScope {
   /** The path of the list. */
   readonly path: '/app/:app/endpoint' | '/operational-webhook/endpoint' | '/source/:source/endpoint'
 
@@ -276,13 +276,13 @@ export interface Place {
 }
 
 /** For endpoints that only administrators see. */
-export const forAdmins: Place['needs'] = {
+export const forAdmins: EndpointScope['needs'] = {
   view: admin,
   manage: admin,
   viewSecret: { ...admin, audited: 'all' },
   changeSecret: admin,
 }
 
-export function routesAt(place: Place) {
+export function routesAt(place: EndpointScope) {
   return [...endpointRoutes(place), ...endpointSecretRoutes(place), ...endpointHeaderRoutes(place)]
 }

@@ -1,6 +1,12 @@
 import { realpathSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import { type Enlisted, type Enlisting, type Match, NotEnlistableError, type Publication } from '../publishing.ts'
+import {
+  type CallerTransaction,
+  type Enlisted,
+  type Match,
+  NotEnlistableError,
+  type Publication,
+} from '../publishing.ts'
 import { publishEnlisted } from '../sql/intake.ts'
 import { atOnce, finishNow, type Port } from '../sql/port.ts'
 import { Connection } from './connection.ts'
@@ -45,7 +51,7 @@ interface Guest {
 }
 
 /** Publishes within callers' transactions on the same file. */
-export function enlisting(connection: Connection, path: string): Enlisting {
+export function callerTransaction(connection: Connection, path: string): CallerTransaction {
   const guests = new WeakMap<DatabaseSync, Guest>()
 
   function guestOf(db: DatabaseSync): Guest {
