@@ -8,12 +8,12 @@ import { diskFolder } from '../src/assets/assets.ts'
 import { buildUi } from './build-ui.ts'
 import { bundle, latinOnly, mapsOfTheProgram, packagesIn, shipped, threads } from './bundle.ts'
 import { withBlob } from './exe/elf.ts'
-import { licenceOfNode, thirdPartyLicences } from './licences.ts'
+import { type Licensed, licenceOfNode, shippedPackages, thirdPartyLicences } from './licences.ts'
 
 /**
- * Builds the single-file executable: the Node that runs this script, with the program and its files inside.
- * `npm run build:exe [-- --out FILE]`. It runs on the system and the processor that it was built on. FILE-licenses has the
- * licences of everything inside.
+ * Builds the single-file executable: Node with the program and its files inside. `npm run build:exe [-- --out FILE] [--node NODE]`.
+ * NODE is the program of another processor, in the same version; without it the executable contains the Node that runs
+ * this script. FILE-licenses has the licences of everything inside.
  */
 
 const root = join(import.meta.dirname, '..')
@@ -21,14 +21,19 @@ const source = join(root, 'src')
 /** The flags of bin/sluice.js. */
 const execArgv = ['--min-semi-space-size=12', '--max-semi-space-size=12', '--heap-growing-percent=100']
 
+/** Node writes the executable itself since 25.5, also for macOS. */
+const canBuildSea = Number.parseInt(process.versions.node, 10) > 25
+
 /** Why no executable can be built here; undefined when it can. */
 export function exeProblem(): string | undefined {
-  if (process.platform !== 'linux') return 'Node 24 builds single-file executables by itself on Linux only'
+  if (process.platform !== 'linux' && !canBuildSea)
+    return 'Node 24 builds executables on Linux only; Node 26 everywhere'
   if (!['x64', 'arm64'].includes(process.arch)) return `no executable is built for the processor ${process.arch}`
   return undefined
 }
 
-export async function buildExe(out: string): Promise<void> {
+/** Builds it, and answers the packages whose code is inside. */
+export async function buildExe(out: string, node: string = process.execPath): Promise<Licensed[]> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-exe-'))
   try {
     await buildUi()
@@ -38,23 +43,26 @@ export async function buildExe(out: string): Promise<void> {
     const blob = join(folder, 'blob')
     const config = {
       main,
-      output: blob,
+      output: canBuildSea ? out : blob,
+      ...(canBuildSea && { executable: node }),
       disableExperimentalSEAWarning: true,
       execArgv,
-      // Code that V8 has compiled before: a start takes a third less.
-      useCodeCache: true,
+      // Code that V8 has compiled before: a start takes a third less. It fits the processor that compiled it.
+      useCodeCache: node === process.execPath,
       assets: await collectAssets(folder, packages),
     }
     writeFileSync(join(folder, 'sea.json'), JSON.stringify(config))
-    // V8 refuses code that was compiled under other flags.
-    execFileSync(process.execPath, [...execArgv, '--experimental-sea-config', join(folder, 'sea.json')], {
-      stdio: 'pipe',
-    })
     mkdirSync(dirname(out), { recursive: true })
-    writeFileSync(out, withBlob(readFileSync(process.execPath), readFileSync(blob)))
+    const flag = canBuildSea ? '--build-sea' : '--experimental-sea-config'
+    // V8 refuses code that was compiled under other flags.
+    execFileSync(process.execPath, [...execArgv, flag, join(folder, 'sea.json')], { stdio: 'pipe' })
+    if (!canBuildSea) writeFileSync(out, withBlob(readFileSync(node), readFileSync(blob)))
     chmodSync(out, 0o755)
+    // macOS starts no program without a signature; this one has no name in it.
+    if (process.platform === 'darwin') execFileSync('codesign', ['--force', '--sign', '-', out], { stdio: 'pipe' })
     const licences = [thirdPartyLicences(packages, join(root, 'ui/dist')), '='.repeat(80), licenceOfNode()]
     writeFileSync(`${out}-licenses`, licences.join('\n'))
+    return shippedPackages(packages, join(root, 'ui/dist'))
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -98,13 +106,13 @@ async function collectAssets(folder: string, packages: Set<string>): Promise<Rec
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { out: { type: 'string' } } })
+  const { values } = parseArgs({ options: { out: { type: 'string' }, node: { type: 'string' } } })
   const problem = exeProblem()
   if (problem !== undefined) {
     console.error(`Cannot build the executable: ${problem}.`)
     process.exit(1)
   }
   const out = resolve(values.out ?? join(root, 'dist', `sluice-${process.platform}-${process.arch}`))
-  await buildExe(out)
+  await buildExe(out, values.node)
   console.log(out)
 }

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-interface Licensed {
+export interface Licensed {
   readonly name: string
   readonly version: string
   /** An identifier such as MIT. */
@@ -14,15 +14,18 @@ interface Licensed {
  * pages. Most of them ask that their text comes with every copy.
  */
 export function thirdPartyLicences(folders: Iterable<string>, pages: string): string {
+  const parts = shippedPackages(folders, pages).map(({ name, version, licence, text }) => {
+    return `${'='.repeat(80)}\n${name} ${version} (${licence})\n\n${text.trim().replaceAll('\r\n', '\n')}\n`
+  })
+  return `Sluice contains code of the packages below, each under its own licence.\n\n${parts.join('\n')}`
+}
+
+/** The packages whose code is shipped, by name: of those in the given folders, and of those in the built pages. */
+export function shippedPackages(folders: Iterable<string>, pages: string): Licensed[] {
   const all = [...[...folders].map(licenceOf), ...licencesOfPages(pages)]
   // Several packages bring the same one.
   const each = new Map(all.map((licensed) => [`${licensed.name} ${licensed.version}`, licensed]))
-  const parts = [...each]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([title, { licence, text }]) => {
-      return `${'='.repeat(80)}\n${title} (${licence})\n\n${text.trim().replaceAll('\r\n', '\n')}\n`
-    })
-  return `Sluice contains code of the packages below, each under its own licence.\n\n${parts.join('\n')}`
+  return [...each].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, licensed]) => licensed)
 }
 
 /** The licence of Node, which the executable contains: its archives, its image and its package have the file in other places. */

@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, '../..')
 const workflows = globSync('.github/workflows/*.yml', { cwd: root })
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 
-test('workflows name each action by the hash of a commit, and have no right but to read', () => {
+test('workflows name each action by the hash of a commit, and have no right but to read: a job asks for more', () => {
   assert.ok(workflows.length > 1)
   for (const path of workflows) {
     const uses = [...read(path).matchAll(/uses: *(.+)/g)].map(([, action = '']) => action)
