@@ -52,6 +52,8 @@ export function valuesOf(form: Form): string {
   switch (form.is) {
     case 'text':
       return form.max === undefined ? 'text' : `text, up to ${number(form.max)} characters`
+    case 'display':
+      return `text on one line, up to ${number(form.max)} characters`
     case 'name':
       return `letters, digits, \`-\`, \`_\`, \`.\`; up to ${form.max}, not \`.\` or \`..\``
     case 'uid':

@@ -8,6 +8,8 @@ export type SimpleForm =
   | { readonly is: 'text'; readonly min?: number; readonly max?: number }
   /** Letters, digits, `-`, `_` and `.`, such as a channel. */
   | { readonly is: 'name'; readonly max: number }
+  /** A text on one line, which is not empty: the display name of a thing. */
+  | { readonly is: 'display'; readonly max: number }
   /** A name that cannot be mistaken for an id with this prefix. */
   | { readonly is: 'uid'; readonly prefix: string }
   | { readonly is: 'integer'; readonly min: number; readonly max: number }
@@ -58,6 +60,10 @@ export type Typed<F extends Field> = F['kind'] extends FieldKind<infer T, Form> 
 
 export function text(min?: number, max?: number): FieldKind<string> {
   return { is: 'text', ...(min !== undefined && { min }), ...(max !== undefined && { max }) }
+}
+
+export function display(max: number): FieldKind<string> {
+  return { is: 'display', max }
 }
 
 export function name(max: number): FieldKind<string> {

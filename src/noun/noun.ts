@@ -13,8 +13,38 @@ export interface Declaration {
   readonly table: string
   /** The beginning of its ids. A noun without one is known by a name. */
   readonly prefix?: Prefix
+  /** Its things belong to applications. Without an owner they belong to the server. */
+  readonly owner?: 'application'
+  /** How many things of it, by their plural, an owner may have, and the setting that changes the number. */
+  readonly limit?: { readonly most: number; readonly things: string; readonly setting: string }
   /** In the order in which they are stored and shown. */
   readonly fields: Readonly<Record<string, NounField>>
+  /** What Sluice keeps of a thing beside its fields, also in columns of its own. */
+  readonly state?: Readonly<Record<string, Kept>>
+}
+
+/** A value that no request sets under its name. `T` exists for the compiler alone. */
+export interface Kept<T = unknown> {
+  readonly as: 'value' | 'flag' | 'json' | 'sealed'
+  /** The value of a sealed record that does not open. */
+  readonly empty?: T
+  readonly typed?: T
+}
+
+/** A number, a text or bytes; null where the type says so. */
+export function value<T extends number | string | Uint8Array | null>(): Kept<T> {
+  return { as: 'value' }
+}
+
+export const flag: Kept<boolean> = { as: 'flag' }
+
+export function json<T extends object>(): Kept<T> {
+  return { as: 'json' }
+}
+
+/** JSON that is stored sealed. */
+export function sealed<T extends object>(empty: T): Kept<T> {
+  return { as: 'sealed', empty }
 }
 
 /** A field of a noun that callers set, under its name in the API. */
@@ -68,14 +98,33 @@ export type New<N extends Declaration> = { readonly [Name in NameOf<N>]: Stored<
 export type Change<N extends Declaration> = Partial<Omit<New<N>, Marked<N, Fixed>>>
 
 /** A thing as it is stored. */
-export type Thing<N extends Declaration> = (N extends { readonly prefix: Prefix } ? Owned : unknown) & New<N> & Dated
+export type Thing<N extends Declaration> = Named<N> & New<N> & State<N> & Dated & Damaged<N>
 
-interface Owned {
+type Named<N extends Declaration> = (N extends { readonly prefix: Prefix } ? Keyed : unknown) &
+  (N extends { readonly owner: 'application' } ? Owned : unknown)
+
+interface Keyed {
   readonly key: number
   readonly id: string
+}
+
+interface Owned {
   /** The key of its application. */
   readonly app: number
 }
+
+/** What is kept of a thing beside its fields. */
+export type State<N extends Declaration> =
+  N['state'] extends Readonly<Record<string, Kept>>
+    ? { readonly [Name in keyof N['state']]: N['state'][Name] extends Kept<infer T> ? T : never }
+    : unknown
+
+type Damaged<N extends Declaration> = [SealedName<N>] extends [never] ? unknown : { readonly damaged?: true }
+
+/** The names of the records that are stored sealed. */
+export type SealedName<N extends Declaration> =
+  | Marked<N, { readonly sealed: true }>
+  | { [Name in keyof N['state']]: N['state'][Name] extends { as: 'sealed' } ? Name : never }[keyof N['state']]
 
 interface Dated {
   readonly createdAt: EpochMs
@@ -95,6 +144,21 @@ export type Patch<N extends Declaration> = {
 /** The fields by name. */
 export function entriesOf(noun: Declaration): [string, NounField][] {
   return Object.entries(noun.fields)
+}
+
+/** What is kept of a thing beside its fields, by name. */
+export function stateOf(noun: Declaration): [string, Kept][] {
+  return Object.entries(noun.state ?? {})
+}
+
+/** The sealed records of a noun, each with its value when it does not open. */
+export function sealedOf(noun: Declaration): [string, unknown][] {
+  return [
+    ...entriesOf(noun).flatMap(([name, { sealed, fallback = null }]) =>
+      sealed === true ? [[name, fallback] as [string, unknown]] : [],
+    ),
+    ...stateOf(noun).flatMap(([name, { as, empty }]) => (as === 'sealed' ? [[name, empty] as [string, unknown]] : [])),
+  ]
 }
 
 /** All fields of a thing that a request makes. */

@@ -43,7 +43,10 @@ interface Dates {
 }
 
 /** Makes the schemas of a noun's fields. Fields that are objects have theirs beside the code that reads them. */
-export function schemasOf<N extends Declaration>(noun: N, objects: ObjectSchemas<N>): Schemas<N> {
+export function schemasOf<N extends Declaration>(
+  noun: N,
+  ...[objects = {} as ObjectSchemas<N>]: object extends ObjectSchemas<N> ? [] : [objects: ObjectSchemas<N>]
+): Schemas<N> {
   const given = new Map<string, ObjectSchema>(Object.entries(objects))
   const fields = entriesOf(noun).map(([name, field]) => {
     const object = given.get(name)

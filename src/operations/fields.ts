@@ -3,6 +3,7 @@ import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, instantPattern } from '../domain/clock.ts'
 import { type FieldKind, queryName, type SimpleForm } from '../domain/field.ts'
 import { endpointFields } from '../features/endpoints/noun.ts'
+import { metadataBytesLimit, metadataMeaning, uidMeaning } from '../noun/shared-fields.ts'
 
 /** A name that a caller chooses: regions, event types, channels. It can stand in a path, where `.` and `..` are none. */
 export const namePattern = '^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$'
@@ -42,8 +43,6 @@ export const closed = { additionalProperties: false } as const
  * For what producers send: a producer may know fields of its own or of another version, and its messages must be taken.
  */
 export const lenient = { additionalProperties: true } as const
-
-const uidMeaning = 'Your own name for it, unique among its kind; accepted wherever the id is.'
 
 /** The schema of a uid, for objects whose ids begin with the prefix. */
 export function uid(prefix: string) {
@@ -89,8 +88,6 @@ export const nameText = Type.String({ minLength: 1, maxLength: 256, pattern: nam
 /** Labels of the caller's own: text to text. */
 export const Labels = Type.Record(Type.String(), Type.String())
 
-const metadataBytesLimit = 4096
-const metadataMeaning = `Your own labels, up to ${metadataBytesLimit} bytes as JSON.`
 /** The metadata of a thing, in a request and in an answer. */
 export const metadataIn = optional(Labels, metadataMeaning)
 export const metadata = described(Labels, metadataMeaning)
@@ -251,6 +248,8 @@ export function schemaOf(form: SimpleForm): TSchema {
         ...(form.min !== undefined && { minLength: form.min }),
         ...(form.max !== undefined && { maxLength: form.max }),
       })
+    case 'display':
+      return displayName(form.max)
     case 'name':
       return Type.String({ minLength: 1, maxLength: form.max, pattern: namePattern })
     case 'uid':

@@ -1,16 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import {
-  graceMs,
-  missedPolicies,
-  nextTicks,
-  planRuns,
-  retryWaitMs,
-  type ScheduleRun,
-  tickEventId,
-  withRun,
-} from '../../src/features/schedules/rules.ts'
+import { missedPolicies, type ScheduleRun } from '../../src/features/schedules/noun.ts'
+import { graceMs, nextTicks, planRuns, retryWaitMs, tickEventId, withRun } from '../../src/features/schedules/rules.ts'
 
 const minute = 60_000
 const hour = 60 * minute

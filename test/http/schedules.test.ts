@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Schedule } from '../../src/features/schedules/rules.ts'
+import type { Schedule } from '../../src/features/schedules/noun.ts'
 import { openApi } from './api.ts'
 
 const plain = { cron: '30 7 * * *', timezone: 'Europe/Berlin', eventType: 'report.due' }

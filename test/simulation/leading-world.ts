@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { nextTicks, type Schedule } from '../../src/features/schedules/rules.ts'
+import type { Schedule } from '../../src/features/schedules/noun.ts'
+import { nextTicks } from '../../src/features/schedules/rules.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Leader } from '../../src/leader/leader.ts'
 import { leaderJobs } from '../../src/leader/leader-jobs.ts'

@@ -1,10 +1,11 @@
-import { AppError, noSuch, quotaExceeded } from '../../domain/app-error.ts'
+import { AppError } from '../../domain/app-error.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Applications, NewApplication, PortalLook, Region } from '../../store/configuration.ts'
 import { among, forUpdate, greatest } from '../../store/sql/dialect.ts'
 import { conflictOnUid, readPage } from '../../store/sql/named-rows.ts'
-import { insertNew, type Methods, type Port, type Sql, type Work } from '../../store/sql/port.ts'
+import { noApplication } from '../../store/sql/owners.ts'
+import { insertNew, type Methods, type Port } from '../../store/sql/port.ts'
 import {
   assignments,
   beyond,
@@ -13,7 +14,6 @@ import {
   inBothOrders,
   parameters,
   type Shape,
-  type Statement,
   snakeCase,
   statement,
   toJson,
@@ -73,36 +73,6 @@ const selectLook = statement<PortalLook>('portal-look')`select name, logo, color
 const upsertLook = statement('set-portal-look')`
   insert into portal_look (app, name, logo, color) values (:app, :name, :logo, :color)
   on conflict (app) do update set name = excluded.name, logo = excluded.logo, color = excluded.color`
-
-// Also the name of a deleted application, until the sweep takes its row.
-const selectName = statement<{ name: string }>('application-name')`
-  select coalesce(uid, id) as name from application where key = :app`
-
-/** The refusal for an application that was deleted after the caller looked it up; it repeats the name. */
-export function* noApplication(sql: Sql, app: number): Work<AppError> {
-  return noSuch('application', (yield* sql.first(selectName, { app }))?.name ?? String(app))
-}
-
-const selectLocked = statement('lock-application')`
-  select key from application where key = :app and deleted_at is null ${forUpdate}`
-
-/**
- * Locks an application and then counts its things of a kind: counted in one statement with the lock, those that another
- * transaction adds while this one waits would be missed. Throws AppError `not_found` when the application is deleted, and
- * `quota_exceeded` when it has `atMost` already.
- */
-export function* lockForOneMore(
-  sql: Sql,
-  app: number,
-  count: Statement<{ count: number }>,
-  atMost: number,
-  things: string,
-  setting: string,
-): Work<void> {
-  if (!(yield* sql.any(selectLocked, { app }))) throw yield* noApplication(sql, app)
-  const counted = yield* sql.first(count, { app })
-  if ((counted?.count ?? 0) >= atMost) throw quotaExceeded('An application', atMost, things, setting)
-}
 
 const insertRegion = statement<Region>('insert-region')`
   insert into region (app, name, secret, created_at) values (:app, :name, :secret, :now)

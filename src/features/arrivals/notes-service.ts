@@ -2,8 +2,8 @@ import type { Arrival } from '../../sources/arrival.ts'
 import { isProviderName } from '../../sources/providers.ts'
 import { isSignatureHeader, proofHeader } from '../../sources/settings.ts'
 import { isHeaderName, isSendable, isSensitiveHeader } from '../../wire/headers.ts'
-import type { Source } from '../sources/rules.ts'
-import type { ArrivalCount, NewSample } from '../sources/store.ts'
+import type { Source } from '../sources/noun.ts'
+import type { ArrivalCount, NewSample } from '../sources/rules.ts'
 import type { ArrivalsDeps } from './service.ts'
 
 /** A flood of refused arrivals writes the store this often, and this much in one transaction. */

@@ -22,8 +22,8 @@ import { completed } from '../../sources/settings.ts'
 import { openVerifier, unreadable, type Verifier, type VerifierDeps } from '../../sources/verifier.ts'
 import type { Once } from '../../store/publishing.ts'
 import type { Store } from '../../store/store.ts'
+import type { ArrivingSource } from '../sources/noun.ts'
 import { sourceKeyOf } from '../sources/rules.ts'
-import type { ArrivingSource } from '../sources/store.ts'
 import { ArrivalNotes, arrivedHeaders, type Refused } from './notes-service.ts'
 
 /** The largest body of an arrival, whatever `bodyLimit` says. */

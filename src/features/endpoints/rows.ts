@@ -14,6 +14,7 @@ import {
 } from '../../store/configuration.ts'
 import { among, greatest, probe, rowsOf } from '../../store/sql/dialect.ts'
 import { conflictOnUid, findNamed, listNamed, readPage } from '../../store/sql/named-rows.ts'
+import { noApplication } from '../../store/sql/owners.ts'
 import { insertNew, type Methods, type Port, type Transaction, type Work } from '../../store/sql/port.ts'
 import {
   type EndpointRow,
@@ -36,7 +37,7 @@ import {
   type Shape,
   statement,
 } from '../../store/sql/statement.ts'
-import { bumpVersion, noApplication, unknownRegion } from '../applications/rows.ts'
+import { bumpVersion, unknownRegion } from '../applications/rows.ts'
 import { writeChangeNotices } from '../notices/rows.ts'
 import { changeNotices } from '../notices/rules.ts'
 import { regionOf } from '../regions/rules.ts'
@@ -83,7 +84,7 @@ const selectBriefs = statement<EndpointBrief>('endpoint-briefs', { flags: ['disa
 // Ranges of endpoint_app, and of the primary key. The management application has the key 0 and is left out.
 const selectName = 'select key, id, app, uid, url, description from endpoint where deleted_at is null and'
 const names = {
-  ofApp: inBothOrders<EndpointName>('endpoint-names')`
+  ofOwner: inBothOrders<EndpointName>('endpoint-names')`
     ${selectName} app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
   ofAll: inBothOrders<EndpointName>('all-endpoint-names')`
     ${selectName} app > 0 and key ${beyond} :after order by key ${direction} limit :limit`,

@@ -15,7 +15,7 @@ import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { completed, completedProblems } from '../credentials/schemas.ts'
 import { endpointHeaderRoutes, endpointSecretRoutes } from '../credentials/scope-service.ts'
 import { isShownTo } from '../event-types/noun.ts'
-import type { Source } from '../sources/rules.ts'
+import type { Source } from '../sources/noun.ts'
 import { type Application, type Endpoint, managementApplication } from './rules.ts'
 import {
   EndpointIn,

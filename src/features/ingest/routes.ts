@@ -30,10 +30,9 @@ import { type ProviderName, providers } from '../../sources/providers.ts'
 import { AppPortalAccessIn, AppPortalAccessOut, letIn } from '../access/schemas.ts'
 import type { Application } from '../endpoints/rules.ts'
 import { type EndpointScope, forAdmins, routesAt } from '../endpoints/scope-service.ts'
-import type { Source } from '../sources/rules.ts'
+import type { NewSource, Source } from '../sources/noun.ts'
 import { graceSeconds, type Listed, listAll, showSource, showWithApps, sourceProblems } from '../sources/schemas.ts'
 import { rotateToken, tokenOf } from '../sources/service.ts'
-import type { NewSource } from '../sources/store.ts'
 
 /** How a type of Svix is verified here: its provider, and the settings where the provider is a general one. */
 interface IngestType {

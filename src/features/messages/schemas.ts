@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { type Static, Type } from 'typebox'
+import { type Static, type TArray, type TString, Type } from 'typebox'
 import type { Message, MessageFilter, MessageSummary } from '../../domain/delivery.ts'
 import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
@@ -20,10 +20,10 @@ import {
   listInQuery,
   listOf,
   maybe,
-  namePattern,
   nameText,
   nullable,
   optional,
+  schemaOf,
   shortText,
   text,
   texts,
@@ -32,11 +32,10 @@ import {
 import { PageQuery } from '../../operations/page.ts'
 import type { Store } from '../../store/store.ts'
 import { ApplicationIn } from '../applications/schemas.ts'
+import { envelopeFields } from './fields.ts'
 
-const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
-
-const Channels = Type.Array(channel, { minItems: 1, maxItems: 5 })
-const Tags = Type.Array(channel, { minItems: 1, maxItems: 10 })
+const Channels = schemaOf(envelopeFields.channels.kind) as TArray<TString>
+const Tags = schemaOf(envelopeFields.tags.kind) as TArray<TString>
 /** An eventId has no dot, so that it can be signed. */
 const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: eventIdPattern })
 
@@ -44,10 +43,10 @@ const ownKey = shortText(256)
 
 /** Descriptions of the fields that requests and answers share. */
 const about = {
-  eventType: 'Event type, such as `video.trending`.',
+  eventType: envelopeFields.eventType.description,
   eventId: 'Your own name for the event; using it again is a conflict.',
-  channels: 'Channels of a message. An endpoint with channels gets only messages that share one.',
-  tags: 'Labels to find messages by.',
+  channels: envelopeFields.channels.description,
+  tags: envelopeFields.tags.description,
   deliverAt: 'Earliest delivery, up to 90 days ahead.',
   expiresAt: 'Discard if undelivered by then, up to 90 days ahead.',
   expiresInSeconds: 'The same as a time from now; give one of the two.',

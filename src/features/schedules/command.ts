@@ -1,12 +1,16 @@
-import type { Command as Commander } from 'commander'
+import { Option } from 'commander'
 import { type Item, pathOf } from '../../cli/client.ts'
-import { option, pairsOf, type RemoteCommands, repeated, type Session } from '../../cli/command.ts'
+import { option, type RemoteCommands, type Session } from '../../cli/command.ts'
+import { addFields, fieldsOf } from '../../cli/field-options.ts'
 import { facts, instant, nameOf, table, text } from '../../cli/table.ts'
 import { CommandError, exitCode } from '../../cli/terminal.ts'
-import { choice, count } from '../../runtime/setting-kinds.ts'
+import { count } from '../../runtime/setting-kinds.ts'
 import { readPayload, withPayload } from '../messages/terminal.ts'
+import { schedule as noun } from './noun.ts'
 
 const runsShown = 5
+/** The flags of a new schedule, whose expression and event type are operands. */
+const { cron: _cron, eventType: _eventType, ...options } = noun.fields
 
 /** `sluice schedule`: messages that are published by a cron expression. */
 export function addSchedule(commands: RemoteCommands): void {
@@ -15,36 +19,36 @@ export function addSchedule(commands: RemoteCommands): void {
     'scheduled (cron) messages: create, list, show, update, pause, resume, run, delete',
   )
 
-  withFields(
+  addFields(
     schedule.add(
       'create <app> <cron> <type> [payload]',
       'create a schedule by cron expression; the payload is JSON, @FILE, or - for standard input',
       async (session, [app, cron, eventType, given]) => {
-        const body = withBody(session, { cron, eventType, ...fieldsOf(session) }, await readPayload(session, given))
+        const fields = { ...fieldsOf(session, options), cron, eventType }
+        const body = withBody(session, fields, await readPayload(session, given))
         const made = await session.client.post(pathOf('app', app, 'schedule'), { body })
         session.show(made, (item) => `Schedule ${nameOf(item)}\n${describe(session, item)}`)
       },
     ),
-  )
+    options,
+  ).addOption(rawOption())
 
-  withFields(
+  addFields(
     schedule.add(
       'update <app> <schedule> [payload]',
       'change fields of a schedule, and its payload if one is given; the others stay',
       async (session, [app, ref, given]) => {
-        const { cron, eventType } = session.options
-        const fields = { cron, eventType, ...fieldsOf(session) }
+        const fields = fieldsOf(session, noun.fields)
         const body = given === undefined ? fields : withBody(session, fields, await readPayload(session, given))
-        if (given === undefined && Object.values(fields).every((value) => value === undefined)) {
+        if (given === undefined && Object.keys(fields).length === 0) {
           throw new CommandError('Nothing to change. Give a flag or a payload.', exitCode.misused)
         }
         const changed = await session.client.patch(pathOf('app', app, 'schedule', ref), { body })
         session.show(changed, (item) => `Schedule ${nameOf(item)}\n${describe(session, item)}`)
       },
     ),
-  )
-    .option('--cron <EXPRESSION>', 'new expression; runs start from now')
-    .option('--event-type <TYPE>', 'new event type of its messages')
+    noun.fields,
+  ).addOption(rawOption())
 
   schedule.list('list <app>', "list an application's schedules", ([app]) => ({
     path: pathOf('app', app, 'schedule'),
@@ -96,29 +100,8 @@ export function addSchedule(commands: RemoteCommands): void {
   )
 }
 
-function withFields(command: Commander): Commander {
-  return command
-    .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
-    .option('--timezone <ZONE>', 'IANA time zone such as Europe/Berlin (default: UTC)')
-    .addOption(repeated('--channel <CHANNEL>', 'channel of its messages; may be repeated'))
-    .addOption(repeated('--tag <TAG>', 'tag of its messages; may be repeated'))
-    .addOption(repeated('--header <NAME=VALUE>', 'header of its messages; may be repeated'))
-    .option('--raw', 'take the payload as it is; it need not be JSON')
-    .option('--content-type <TYPE>', 'content type of its messages (default: application/json)')
-    .addOption(
-      option('--missed <POLICY>', 'policy for missed runs: skip, once or all', choice(['skip', 'once', 'all'])),
-    )
-    .addOption(
-      option('--missed-limit <NUMBER>', 'with all: maximum number of missed runs to make up for', count(1, 100)),
-    )
-    .option('--paused', 'paused: it runs only by hand')
-    .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
-}
-
-function fieldsOf({ options }: Session): Item {
-  const { uid, timezone, channel: channels, tag: tags, missed, missedLimit, paused, contentType } = options
-  const [headers, metadata] = [pairsOf(options.header), pairsOf(options.metadata)]
-  return { uid, timezone, channels, tags, headers, contentType, missed, missedLimit, paused, metadata }
+function rawOption(): Option {
+  return new Option('--raw', 'take the payload as it is; it need not be JSON')
 }
 
 /** The fields with a payload: its bytes as they are, or as base64 when they need not be JSON. */

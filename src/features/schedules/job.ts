@@ -6,8 +6,8 @@ import type { Progress } from '../../leader/leader.ts'
 import { DeliveryEnds } from '../../leader/retention.ts'
 import { type Store, StoreTrouble } from '../../store/store.ts'
 import type { Regions } from '../regions/rules.ts'
-import { afterMs, planRuns, retryWaitMs, type Schedule, tickEventId } from './rules.ts'
-import type { DueSchedule } from './store.ts'
+import type { DueSchedule, Schedule } from './noun.ts'
+import { afterMs, planRuns, retryWaitMs, tickEventId } from './rules.ts'
 
 /** Schedules read in one step, and the number of runs after which it ends. */
 const perStep = 20

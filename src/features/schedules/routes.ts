@@ -6,7 +6,7 @@ import { byId, itemBytes, listRows, writePage } from '../../operations/page.ts'
 import { type Noun, Reply, route } from '../../operations/route.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import type { PageRequest } from '../../store/store.ts'
-import type { Schedule } from './rules.ts'
+import type { Schedule } from './noun.ts'
 import {
   newProblems,
   nextListed,

@@ -1,62 +1,107 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { defined, isSame } from '../../domain/field.ts'
-import { decodeKey, type Identity } from '../../domain/ids.ts'
-import type { Publication, PublishedTogether } from '../../store/publishing.ts'
+import { thingsOf } from '../../noun/rows.ts'
+import type { Publication, Published, PublishedTogether } from '../../store/publishing.ts'
 import { among } from '../../store/sql/dialect.ts'
-import { conflictOnUid, findNamed, listNamed, namedTable } from '../../store/sql/named-rows.ts'
-import { insertNew, type Methods, type Port, type Sql, type Work } from '../../store/sql/port.ts'
-import {
-  columnsOf,
-  fragment,
-  type Shape,
-  type StatementPart,
-  snakeCase,
-  statement,
-  toJson,
-  type Values,
-  valuesOf,
-} from '../../store/sql/statement.ts'
-import type { StoreContext } from '../../store/store.ts'
-import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../../store/vault.ts'
-import { lockForOneMore } from '../applications/rows.ts'
-import { defaultRegion } from '../regions/rules.ts'
-import type { Schedule } from './rules.ts'
-import {
-  type Advanced,
-  advanced,
-  changedSchedule,
-  type DueSchedule,
-  dueAtOf,
-  type LateSchedule,
-  newSchedule,
-  type ScheduleStep,
-  type Schedules,
-  schedulesPerApp,
-} from './store.ts'
+import type { Methods, Port, Sql, Work } from '../../store/sql/port.ts'
+import { fragment, type StatementPart, statement, toJson } from '../../store/sql/statement.ts'
+import type { Page, PageRequest } from '../../store/store.ts'
+import { defaultRegion, type Regions } from '../regions/rules.ts'
+import { type DueSchedule, type NewSchedule, type Schedule, type ScheduleRun, schedule } from './noun.ts'
+import { changedSchedule, dueAtOf, lookAt, newSchedule, nextTick, withRun } from './rules.ts'
 
-/** The fields that making and changing a schedule sets, and their columns. */
-const settable = {
-  ...snakeCase('uid', 'cron', 'timezone', 'eventType', 'body', 'contentType', 'headers', 'channels', 'tags', 'missed'),
-  ...snakeCase('missedLimit', 'paused', 'metadata', 'reachedAt', 'nextAt', 'failures', 'revision'),
-}
-const others = snakeCase('key', 'id', 'app', 'runs', 'createdAt', 'updatedAt')
-const columns = columnsOf<Omit<Schedule, 'damaged'>>({ ...settable, ...others })
-/** A schedule as it is stored: its headers are sealed, unless they are empty. */
-type ScheduleRow = Omit<Schedule, 'headers'> & { readonly headers: unknown }
-const shape: Shape<ScheduleRow> = {
-  json: ['channels', 'tags', 'metadata', 'runs'],
-  flags: ['paused'],
-  sealed: ['headers'],
+/**
+ * Messages that are published by a cron expression, or some time after the deliveries of the last run ended. A schedule
+ * begins with the first tick after it is made, resumed or given another timing; earlier ticks are not missed.
+ */
+export interface Schedules {
+  /** Rejects with AppError `conflict` when the uid is taken, and `quota_exceeded` when there are `atMost` already. */
+  createSchedule(app: number, input: NewSchedule, atMost?: number): Promise<Schedule>
+  /** By id or uid, within the application. */
+  findSchedule(app: number, ref: string): Promise<Schedule | undefined>
+  /** The schedules of an application, or of all with null. */
+  listSchedules(app: number | null, page: PageRequest): Promise<Page<Schedule>>
+  /** Changes the given fields. */
+  updateSchedule(app: number, key: number, change: Partial<NewSchedule>): Promise<Schedule | undefined>
+  /** Answers whether there was one. Messages that it has published stay. */
+  deleteSchedule(app: number, key: number): Promise<boolean>
+  /** Schedules that have something to do, of applications in these regions, the longest waiting first; null for all. */
+  dueSchedules(limit: number, regions?: Regions): Promise<DueSchedules>
+  /** Schedules that have something to do, without their payloads, the longest waiting first. */
+  lateSchedules(limit: number): Promise<{ readonly now: EpochMs; readonly schedules: readonly LateSchedule[] }>
+  /**
+   * Records the outcome of a schedule's tick and moves the schedule on, together with publishing the message where there
+   * is one: all or nothing, in one durable transaction. `moved` means that the schedule was changed, run or deleted since
+   * it was read: nothing was done. Otherwise the answer is that of the publish; after `stale` and `mismatch` nothing was done
+   * either, and a `conflict` is the tick's own message, published before: the schedule has moved on.
+   */
+  advanceSchedule(schedule: Pick<Schedule, 'key' | 'revision'>, step: ScheduleStep): Promise<Advanced>
 }
 
-const table = namedTable<ScheduleRow>('schedule', columns, [...Object.values(settable), 'due_at'], shape)
+/** The little of a schedule that shows how late it is. */
+export type LateSchedule = Pick<Schedule, 'id' | 'uid' | 'app' | 'nextAt' | 'failures'>
+
+export interface DueSchedules {
+  /** The store's clock, by which ticks are due. */
+  readonly now: EpochMs
+  readonly schedules: readonly DueSchedule[]
+  /** When the next one is due, from now; undefined when none is. */
+  readonly nextInMs: number | undefined
+}
+
+export interface ScheduleStep {
+  readonly publication: Publication | null
+  /** Runs to remember. The store adds the instant, for a manual run also as its tick, and the message. */
+  readonly runs: readonly Omit<ScheduleRun, 'ranAt' | 'message'>[]
+  /** Every tick up to here is dealt with; null leaves that as it is. */
+  readonly reachedAt: EpochMs | null
+  /** Look at it again after this long, because it failed; null for when its next tick comes. */
+  readonly retryInMs: number | null
+  /** With `@after`: the next tick, now that the deliveries of the last run have ended. */
+  readonly nextAt?: EpochMs
+}
+
+export type Advanced = Published | { readonly state: 'moved' } | { readonly state: 'advanced' }
+
+/** Where a schedule stands after a step. `message` is the one that was published. */
+export function advanced(
+  before: Schedule,
+  step: ScheduleStep,
+  message: string | null,
+  now: EpochMs,
+): Pick<Schedule, 'reachedAt' | 'nextAt' | 'failures' | 'runs'> & { readonly dueAt: EpochMs | null } {
+  const reachedAt = Math.max(before.reachedAt, step.reachedAt ?? before.reachedAt)
+  const nextAt = step.nextAt ?? (step.reachedAt === null ? before.nextAt : nextTick(before, reachedAt))
+  const failed = step.retryInMs !== null
+  const runs = step.runs.map((run) => ({
+    ...run,
+    at: run.trigger === 'manual' ? now : run.at,
+    ranAt: now,
+    message: run.state === 'published' ? message : null,
+  }))
+  return {
+    reachedAt,
+    nextAt,
+    failures: failed ? before.failures + 1 : step.reachedAt === null ? before.failures : 0,
+    runs: runs.reduce<readonly ScheduleRun[]>(withRun, before.runs),
+    dueAt: before.paused
+      ? null
+      : step.retryInMs === null
+        ? lookAt(before, nextAt, now)
+        : now + Math.ceil(step.retryInMs),
+  }
+}
+
+const rows = thingsOf<typeof schedule, Schedule>(schedule, {
+  derived: { due_at: dueAtOf },
+  effect: (id) => `nothing can be published by ${id}`,
+})
 // Both lean on schedule_due.
 const ofApplication = 'from application where application.key = schedule.app limit 1'
-const selectDue = (name: string, condition: StatementPart) => statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
+const selectDue = (name: string, condition: StatementPart) => statement<Schedule & Pick<DueSchedule, 'appId'>>(
   name,
-  shape,
+  rows.shape,
 )`
-  select ${columns}, (select id ${ofApplication}) as "appId"
+  select ${rows.columns}, (select id ${ofApplication}) as "appId"
     from schedule where due_at <= :at ${condition} order by due_at limit :limit`
 const selectAllDue = selectDue('due-schedules', '')
 const regionOf = `coalesce((select settings ->> 'region' ${ofApplication}), '${defaultRegion}')`
@@ -84,8 +129,7 @@ class Moved extends Error {}
 
 /** Messages that are published by the clock. */
 export function schedules(port: Port, publishAlong: PublishAlong): Methods<Schedules> {
-  const { vault, log } = port.context
-  const opened = <Row extends ScheduleRow>(row: Row) => toSchedule(row, vault, log)
+  const stored = rows.on(port)
 
   function* move(
     sql: Sql,
@@ -93,52 +137,20 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     step: ScheduleStep,
     message: string | null,
   ): Work<void> {
-    const row = yield* sql.first(table.locked, { key })
+    const row = yield* sql.first(rows.table.locked, { key })
     if (row?.revision !== revision) throw new Moved()
-    const next = advanced(opened(row), step, message, yield* sql.now())
+    const next = advanced(stored.opened(row), step, message, yield* sql.now())
     const { reachedAt, nextAt, dueAt, failures, runs } = next
     const values = { reached_at: reachedAt, next_at: nextAt, due_at: dueAt, failures, runs: toJson(runs) }
     yield* sql.run(advanceRow, { key, ...values })
   }
 
   return {
-    *createSchedule(app, input, atMost = schedulesPerApp) {
-      return yield* conflictOnUid(port, input, () =>
-        port.transaction(function* (sql) {
-          yield* lockForOneMore(sql, app, table.count, atMost, 'schedules', 'maxSchedulesPerApp')
-          const schedule = newSchedule(input, yield* sql.now())
-          const valuesFor = ({ key }: Identity) => {
-            return { ...settableValues({ ...schedule, app, key }, vault), app, at: schedule.createdAt }
-          }
-          return { ...schedule, ...(yield* insertNew(sql, 'sch', table.insert, valuesFor)), app }
-        }),
-      )
-    },
-
-    *findSchedule(app, ref) {
-      const row = yield* findNamed(port, table, decodeKey('sch', ref), app, ref)
-      return row && opened(row)
-    },
-
-    listSchedules: (app, page) => listNamed(port, table, app, page, opened),
-
-    *updateSchedule(app, key, change) {
-      return yield* conflictOnUid(port, change, () =>
-        port.transaction(function* (sql) {
-          // A change of nothing locks and writes nothing, so that it leaves no audit row either.
-          const stored = yield* sql.first(table.byKey, { key })
-          const known = stored?.app === app ? opened(stored) : undefined
-          if (known !== undefined && isSame({ ...known, ...defined(change) }, known)) return known
-          const row = yield* sql.first(table.locked, { key })
-          if (row?.app !== app) return undefined
-          const after = changedSchedule(opened(row), change, yield* sql.now())
-          yield* sql.run(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
-          return after
-        }),
-      )
-    },
-
-    deleteSchedule: (app, key) => port.transaction((sql) => sql.any(table.remove, { app, key })),
+    createSchedule: (app, input, atMost) => stored.create(app, atMost, (_key, now) => newSchedule(input, now)),
+    findSchedule: stored.find,
+    listSchedules: stored.list,
+    updateSchedule: (app, key, change) => stored.update(app, key, () => change, changedSchedule),
+    deleteSchedule: (app, key) => port.transaction((sql) => stored.remove(sql, app, key)),
 
     *dueSchedules(limit, regions = null) {
       const { now, next } = (yield* port.first(selectNext)) as { now: EpochMs; next: EpochMs | null }
@@ -147,7 +159,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
         schedules: (regions === null
           ? yield* port.all(selectAllDue, { at: now, limit })
           : yield* port.all(selectDueOf, { at: now, limit, regions })
-        ).map(opened),
+        ).map(stored.opened),
         nextInMs: next === null ? undefined : next - now,
       }
     },
@@ -178,29 +190,4 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
       }
     },
   }
-}
-
-type Sealable = Omit<Schedule, 'id'>
-
-/** The values of the settable columns. A damaged record that is not replaced stays as it is `stored`. */
-function settableValues(schedule: Sealable, vault: Vault, stored?: Pick<ScheduleRow, 'headers'>): Values {
-  const { headers, damaged } = schedule
-  const sealed =
-    stored !== undefined && damaged
-      ? stored.headers
-      : headers && sealValue(vault, headers, scheduleHeadersPlace(schedule))
-  const values = valuesOf({ ...schedule, headers: null }, settable)
-  return { ...values, headers: sealed === null ? null : { sealed }, due_at: dueAtOf(schedule) }
-}
-
-/** The schedule of a row. Headers that do not open read as none; the log has a line, and the schedule is damaged. */
-function toSchedule<Row extends ScheduleRow>(row: Row, vault: Vault, log: StoreContext['log']) {
-  const open = () => openValue<Schedule['headers']>(vault, row.headers, scheduleHeadersPlace(row))
-  const headers = unlessDamaged(open, log, `nothing can be published by ${row.id}`)
-  return headers === undefined ? { ...row, headers: null, damaged: true as const } : { ...row, headers }
-}
-
-/** The place of a schedule's headers. Its key is no endpoint's, and neither is the name of the field. */
-export function scheduleHeadersPlace({ app, key }: Pick<Schedule, 'app' | 'key'>): SealedPlace {
-  return { app, endpoint: key, field: 'headers of a schedule' }
 }

@@ -1,57 +1,6 @@
 import { Cron } from 'croner'
 import type { EpochMs } from '../../domain/clock.ts'
-
-/** The policy for ticks that were missed because no process ran schedules. */
-export const missedPolicies = ['skip', 'once', 'all'] as const
-type MissedPolicy = (typeof missedPolicies)[number]
-
-/** A message that is published repeatedly, by a cron expression or after the deliveries of the last run. */
-export interface Schedule extends Timing {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly uid: string | null
-  readonly eventType: string
-  /** The bytes of every message it publishes. */
-  readonly body: Uint8Array
-  readonly contentType: string
-  /** Headers of every message it publishes. */
-  readonly headers: Readonly<Record<string, string>> | null
-  /** Set when the stored headers do not open; nothing is published until they are replaced. */
-  readonly damaged?: true
-  readonly channels: readonly string[] | null
-  readonly tags: readonly string[] | null
-  readonly missed: MissedPolicy
-  /** How many missed ticks `all` runs at most: the newest. */
-  readonly missedLimit: number
-  readonly paused: boolean
-  readonly metadata: Readonly<Record<string, string>>
-  /** Every tick up to here was run or skipped. */
-  readonly reachedAt: EpochMs
-  /** The next tick; null when there is none, and with `@after` until the deliveries of the last run have ended. */
-  readonly nextAt: EpochMs | null
-  /** Failed tries in a row. */
-  readonly failures: number
-  /** The last runs, the newest first. */
-  readonly runs: readonly ScheduleRun[]
-  /** Grows with every change and every run. An update of an earlier revision has no effect. */
-  readonly revision: number
-  readonly createdAt: EpochMs
-  readonly updatedAt: EpochMs
-}
-
-export interface ScheduleRun {
-  /** The tick; for skipped ticks the last of them. */
-  readonly at: EpochMs
-  readonly ranAt: EpochMs
-  readonly state: 'published' | 'failed' | 'skipped'
-  readonly trigger: 'cron' | 'manual'
-  /** The id of the message it published. */
-  readonly message: string | null
-  readonly error: string | null
-  /** How many ticks were skipped, up to a hundred, or how many tries of one tick failed. */
-  readonly count: number
-}
+import type { NewSchedule, Schedule, ScheduleRun } from './noun.ts'
 
 /** How many of its last runs a schedule remembers. */
 const runsKept = 20
@@ -219,4 +168,31 @@ function isTimezone(name: string): boolean {
   } catch {
     return false
   }
+}
+
+/** What is kept of a new schedule, as of now. */
+export function newSchedule(input: NewSchedule, now: EpochMs) {
+  const clean = { failures: 0, runs: [] as readonly ScheduleRun[], revision: 0 }
+  return { ...input, ...clean, reachedAt: now, nextAt: firstTick(input, now) }
+}
+
+/** What follows from a change. Another timing and the end of a pause start from now. */
+export function changedSchedule(after: Schedule, before: Schedule, now: EpochMs): Schedule {
+  const revision = before.revision + 1
+  const resumed = before.paused && !after.paused
+  const retimed = after.cron !== before.cron || after.timezone !== before.timezone
+  if (!resumed && !retimed) return { ...after, revision }
+  const reachedAt = Math.max(now, before.reachedAt)
+  return { ...after, reachedAt, nextAt: firstTick(after, reachedAt), failures: 0, revision }
+}
+
+/** When a schedule that was made or changed is to be looked at. */
+export function dueAtOf(schedule: Pick<Schedule, 'cron' | 'paused' | 'nextAt' | 'updatedAt'>): EpochMs | null {
+  return schedule.paused ? null : lookAt(schedule, schedule.nextAt, schedule.updatedAt)
+}
+
+/** When to look at a schedule: at its next tick, or in a while whether the deliveries of its last run have ended. */
+export function lookAt({ cron }: Pick<Schedule, 'cron'>, nextAt: EpochMs | null, now: EpochMs): EpochMs | null {
+  const wait = afterMs({ cron })
+  return nextAt ?? (wait === undefined ? null : now + lookAgainMs(wait))
 }

@@ -1,15 +1,13 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
-import { defined } from '../../domain/field.ts'
 import { withField } from '../../json/exact.ts'
+import { toChange, toNew, toReplacement } from '../../noun/noun.ts'
+import { schemasOf, toShown } from '../../noun/schemas.ts'
 import {
   appId,
   closed,
-  createdAt,
   described,
-  distinct,
-  flag,
   Instant,
   id,
   idOf,
@@ -17,17 +15,12 @@ import {
   integer,
   iso,
   Labels,
-  metadata,
-  metadataIn,
   metadataProblems,
   msgId,
   nullable,
   optional,
-  shortText,
   text,
-  uid,
   uidOut,
-  updatedAt,
   whole,
 } from '../../operations/fields.ts'
 import { PageQuery } from '../../operations/page.ts'
@@ -35,67 +28,37 @@ import { headerProblems } from '../../operations/problems.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { isSensitiveHeader } from '../../wire/headers.ts'
 import { isContentType } from '../messages/reading-service.ts'
-import { EnvelopeIn, MessageOut, Payload, shownPayload } from '../messages/schemas.ts'
-import {
-  knownTicks,
-  missedPolicies,
-  nextTicks,
-  type Schedule,
-  type ScheduleRun,
-  type Timing,
-  timingProblem,
-} from './rules.ts'
-import type { NewSchedule } from './store.ts'
+import { Payload, shownPayload } from '../messages/schemas.ts'
+import { type NewSchedule, schedule as noun, type Schedule, type ScheduleRun } from './noun.ts'
+import { knownTicks, nextTicks, type Timing, timingProblem } from './rules.ts'
 
 /** Future runs that are shown of one schedule, and of each in a list, by default. */
 const nextShown = 5
 export const nextListed = 1
 
-const payload = Type.Object(
-  {},
-  {
-    additionalProperties: true,
-    description: 'Payload of every message, stored and delivered byte for byte; or give `bodyBase64`.',
-  },
-)
-
-const about = {
-  cron: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`. Six fields begin with seconds. `@after 5m` runs five minutes after the last delivery of the run before has ended.',
-  timezone: 'IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.',
-  contentType:
-    'Content type of every message. A body without one gets `application/json`, or `application/octet-stream` with `bodyBase64`.',
-  missedLimit: 'Largest number of missed runs to make up for, the newest; 10 by default.',
-}
-const missed = Type.Enum([...missedPolicies], {
-  description:
-    'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
-})
-const { eventType, channels, tags, headers } = EnvelopeIn.properties
-
-const fields = {
-  uid: Type.Optional(uid('sch')),
-  cron: described(Type.String({ maxLength: 256 }), about.cron),
-  timezone: optional(shortText(64), about.timezone),
-  eventType,
-  channels,
-  tags,
-  headers,
-  contentType: optional(Type.String({ maxLength: 255 }), about.contentType),
+const { made, changed, shown } = schemasOf(noun)
+/** The body in either of its forms. It is stored as its bytes. */
+const body = {
   bodyBase64: optional(
     Type.String(),
     'Body of every message as base64, instead of `payload`: any bytes, delivered as they are.',
   ),
-  missed: Type.Optional(missed),
-  missedLimit: optional(integer(1, 100), about.missedLimit),
-  paused: optional(Type.Boolean(), 'Whether the schedule is paused.'),
-  metadata: metadataIn,
+  payload: Type.Optional(
+    Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'Payload of every message, stored and delivered byte for byte; or give `bodyBase64`.',
+      },
+    ),
+  ),
 }
 
-export const ScheduleIn = Type.Object({ ...fields, payload: Type.Optional(payload) }, closed)
+export const ScheduleIn = Type.Object({ ...made, ...body }, closed)
 export type ScheduleFields = Omit<Static<typeof ScheduleIn>, 'payload'>
 
 /** Changes a schedule: a field that is absent stays. */
-export const SchedulePatch = Type.Partial(ScheduleIn, closed)
+export const SchedulePatch = Type.Object({ ...changed, ...body }, closed)
 export type SchedulePatchFields = Omit<Static<typeof SchedulePatch>, 'payload'>
 
 export const ScheduleQuery = Type.Object(
@@ -120,24 +83,12 @@ const ScheduleRunOut = Type.Object({
 
 export const ScheduleOut = Type.Object({
   id: described(idOf('sch'), id),
-  uid: uidOut,
-  cron: text(about.cron),
-  timezone: text(about.timezone),
-  eventType: MessageOut.properties.eventType,
-  channels: MessageOut.properties.channels,
-  tags: MessageOut.properties.tags,
-  contentType: text(about.contentType),
+  ...shown,
   headers: described(Labels, 'Headers of every message, without those whose names mark them as secrets.'),
   sensitiveHeaders: Type.Array(Type.String(), { description: 'Names of the headers whose values are not shown.' }),
-  missed,
-  missedLimit: whole(about.missedLimit),
-  paused: flag('Whether the schedule is paused.'),
-  metadata,
   failures: whole('Tries in a row that failed; it is tried again until it succeeds'),
   nextRuns: Type.Array(Instant, { description: 'Next runs; none while the schedule is paused.' }),
   lastRuns: Type.Array(ScheduleRunOut, { description: 'The last twenty, the newest first' }),
-  createdAt,
-  updatedAt,
   payload: Payload,
 })
 
@@ -160,9 +111,10 @@ export const ScheduleSummaryOut = Type.Object({
   ]).properties,
 })
 
+const { cron, timezone } = noun.fields
 export const SchedulePreviewQuery = Type.Object({
-  cron: Type.String({ minLength: 1, maxLength: 256, description: about.cron }),
-  timezone: optional(Type.String({ maxLength: 64 }), about.timezone),
+  cron: Type.String({ minLength: 1, maxLength: 256, description: cron.description }),
+  timezone: optional(Type.String({ maxLength: 64 }), timezone.description),
 })
 
 export const SchedulePreviewOut = Type.Object({
@@ -209,63 +161,41 @@ function bodyOf({ bodyBase64, contentType }: SchedulePatchFields, payload: Uint8
   if (bodyBase64 !== undefined) {
     return { body: Buffer.from(bodyBase64, 'base64'), contentType: contentType ?? 'application/octet-stream' }
   }
-  return { body: payload, contentType: contentType ?? (payload === undefined ? undefined : 'application/json') }
+  return payload === undefined ? {} : { body: payload, contentType: contentType ?? 'application/json' }
+}
+
+function trimmed(input: ScheduleFields): ScheduleFields {
+  return { ...input, cron: input.cron.trim() }
 }
 
 export function toNewSchedule(input: ScheduleFields, payload: Uint8Array | undefined): NewSchedule {
-  const { body = new Uint8Array(), contentType = 'application/json' } = bodyOf(input, payload)
-  return {
-    uid: input.uid ?? null,
-    cron: input.cron.trim(),
-    timezone: input.timezone ?? 'UTC',
-    eventType: input.eventType,
-    body,
-    contentType,
-    headers: input.headers ?? null,
-    channels: distinct(input.channels),
-    tags: distinct(input.tags),
-    missed: input.missed ?? 'once',
-    missedLimit: input.missedLimit ?? 10,
-    paused: input.paused ?? false,
-    metadata: input.metadata ?? {},
-  }
+  return { body: new Uint8Array(), ...toNew(noun, trimmed(input)), ...bodyOf(input, payload) }
 }
 
 /** The fields that replacing sets; without them, `uid` and `paused` stay. */
 export function toScheduleReplacement(input: ScheduleFields, payload: Uint8Array | undefined): Partial<NewSchedule> {
-  const { uid, paused, ...rest } = toNewSchedule(input, payload)
-  return {
-    ...rest,
-    ...(input.uid === undefined ? {} : { uid }),
-    ...(input.paused === undefined ? {} : { paused }),
-  }
+  return { ...toReplacement(noun, trimmed(input)), ...bodyOf(input, payload) }
 }
 
 export function toScheduleChange(input: SchedulePatchFields, payload: Uint8Array | undefined): Partial<NewSchedule> {
-  const { uid, cron, timezone, eventType, headers, missed, missedLimit, paused, metadata } = input
-  const [channels, tags] = [input.channels, input.tags].map((names) => names && distinct(names))
-  const { body, contentType } = bodyOf(input, payload)
-  const fields = { uid, cron, timezone, eventType, channels, tags, headers, missed, missedLimit, paused, metadata }
-  return defined({ ...fields, body, contentType })
+  return { ...toChange(noun, input), ...bodyOf(input, payload) }
 }
 
 /** A schedule as callers see it, as bytes: the payload is the caller's own. */
 export function scheduleBytes(schedule: Schedule, now: EpochMs, count = nextShown): Buffer {
-  const { key: _key, app: _app, body, reachedAt: _reached, nextAt: _next, revision: _revision, ...rest } = schedule
-  const { damaged: _damaged, ...shown } = rest
+  const { id, body, contentType, failures } = schedule
   const ticks = schedule.paused ? [] : knownTicks(schedule, now, count)
   const headers = Object.entries(schedule.headers ?? {})
   const out = {
-    ...shown,
+    id,
+    ...toShown(noun, schedule),
     headers: Object.fromEntries(headers.filter(([name]) => !isSensitiveHeader(name))),
     sensitiveHeaders: headers.map(([name]) => name).filter(isSensitiveHeader),
+    failures,
     nextRuns: ticks.map(iso),
     lastRuns: schedule.runs.map(toRunOut),
-    runs: undefined,
-    createdAt: iso(schedule.createdAt),
-    updatedAt: iso(schedule.updatedAt),
   }
-  return withField(Buffer.from(JSON.stringify(out)), 'payload', Buffer.from(shownPayload(body, schedule.contentType)))
+  return withField(Buffer.from(JSON.stringify(out)), 'payload', Buffer.from(shownPayload(body, contentType)))
 }
 
 /** A schedule without its message and its application, as callers see it. */

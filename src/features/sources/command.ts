@@ -1,12 +1,13 @@
 import type { Command as Commander } from 'commander'
 import { type Item, pathOf } from '../../cli/client.ts'
-import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from '../../cli/command.ts'
+import { change, option, type RemoteCommands, type Session } from '../../cli/command.ts'
 import { addFields, fieldFacts, fieldsOf, unsetFields, unsetOption, withoutMarks } from '../../cli/field-options.ts'
 import { ago, counted, facts, grouped, instant, nameOf, shorten, table, text } from '../../cli/table.ts'
 import { CommandError, exitCode } from '../../cli/terminal.ts'
 import { moment, nearest } from '../../domain/phrases.ts'
-import { choice, duration } from '../../runtime/setting-kinds.ts'
+import { duration } from '../../runtime/setting-kinds.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../../sources/providers.ts'
+import { source as noun } from './noun.ts'
 import { byFlags, flagOf, locate, ownSettings, settings, settingsOf, stepOf } from './terminal.ts'
 
 const day = 86_400_000
@@ -51,10 +52,12 @@ export function addSource(commands: RemoteCommands): void {
         session.show(made, (item) => `${describe(session, item, app)}\n\n${nextSteps(session, app, item)}`)
       },
     ),
-  ).option(
-    '--secret <SECRET>',
-    'secret of the provider; where you choose it, one is made by default; else it may be set later, with rotate',
   )
+    .option('--app <APP>', 'application that gets the messages')
+    .option(
+      '--secret <SECRET>',
+      'secret of the provider; where you choose it, one is made by default; else it may be set later, with rotate',
+    )
 
   source
     .list('list', 'list sources, of one application or of all', (_operands, { options, world }) => ({
@@ -100,9 +103,7 @@ export function addSource(commands: RemoteCommands): void {
         },
       ),
     ),
-  )
-    .addOption(option('--disabled <SWITCH>', 'on: answer 404 to all arrivals', choice(['on', 'off'])))
-    .addOption(unsetOption('event-type or uid'))
+  ).addOption(unsetOption('event-type or uid'))
 
   inApp(
     source.add(
@@ -173,24 +174,12 @@ function inApp(command: Commander): Commander {
 }
 
 function withFields(command: Commander): Commander {
-  addFields(command, settings)
-  if (command.name() === 'create') command.option('--app <APP>', 'application that gets the messages')
-  return command
-    .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
-    .option('--display-name <TEXT>', 'display name (default: the name of the provider)')
-    .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
+  return addFields(addFields(command, settings), noun.fields)
 }
 
 function changeOf(session: Session): Item {
-  const { uid, displayName, disabled, metadata } = session.options
   const given = fieldsOf(session, settings)
-  return {
-    uid,
-    name: displayName,
-    metadata: pairsOf(metadata),
-    disabled: disabled === undefined ? undefined : disabled === 'on',
-    settings: Object.keys(given).length === 0 ? undefined : given,
-  }
+  return { ...fieldsOf(session, noun.fields), settings: Object.keys(given).length === 0 ? undefined : given }
 }
 
 /** The fields and the settings that `--unset` names, with their defaults. Null is the default of a setting. */
@@ -199,20 +188,14 @@ function unsetOf(session: Session, { provider }: Item): { fields: Item; settings
   const ofProvider = Object.entries(settingsOf(provider)).map(
     ([field, { flag, required }]) => [field, { flag, noNull: required }] as const,
   )
-  const known = {
-    uid: { flag: '--uid <UID>' },
-    name: { flag: '--display-name <TEXT>' },
-    metadata: { flag: '--metadata <NAME=VALUE>' },
-    ...Object.fromEntries(ofProvider),
-  }
-  const { uid, name, metadata, ...others } = unsetFields(session, known)
+  const { uid, name, metadata } = noun.fields
+  const own: Item = { uid: null, name: title, metadata: metadata.fallback }
+  const ofSource = { uid: { flag: uid.flag }, name: { flag: name.flag }, metadata: { flag: metadata.flag } }
+  const names = Object.keys(unsetFields(session, { ...ofSource, ...Object.fromEntries(ofProvider) }))
+  const [fields, others] = [names.filter((each) => each in own), names.filter((each) => !(each in own))]
   return {
-    fields: {
-      ...(uid === null && { uid }),
-      ...(name === null && { name: title }),
-      ...(metadata === null && { metadata: {} }),
-    },
-    settings: Object.keys(others).length === 0 ? undefined : others,
+    fields: Object.fromEntries(fields.map((each) => [each, own[each]])),
+    settings: others.length === 0 ? undefined : Object.fromEntries(others.map((each) => [each, null])),
   }
 }
 

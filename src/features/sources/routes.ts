@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
+import { toNew } from '../../noun/noun.ts'
 import { admin, read } from '../../operations/access.ts'
 import { closed, integer, listOf, maybe, nullable, text } from '../../operations/fields.ts'
 import { found } from '../../operations/lookup.ts'
@@ -10,7 +11,7 @@ import { refuseIf } from '../../operations/validate.ts'
 import { isProviderName, type ProviderName, providers } from '../../sources/providers.ts'
 import { missingSecret } from '../../sources/settings.ts'
 import { rotated } from '../../wire/secret.ts'
-import type { Source } from './rules.ts'
+import { source as noun, type Source } from './noun.ts'
 import {
   ArrivalSamplesOut,
   graceLimitSeconds,
@@ -111,13 +112,8 @@ export const sources = {
         refuseIf(sourceProblems(provider, settings, secrets, body.metadata))
         refuseIf(keysUrlProblems(settings, services))
         const input = {
-          uid: body.uid ?? null,
-          name: body.name ?? providers[provider].title,
-          provider,
-          settings,
+          ...toNew(noun, { ...body, name: body.name ?? providers[provider].title, settings }),
           secrets: secrets.map((each) => ({ secret: each, expiresAt: null })),
-          disabled: body.disabled ?? false,
-          metadata: body.metadata ?? {},
         }
         const created = await store.createSource(app.key, input, tokenOf(services), limits.maxSourcesPerApp)
         return { ...(await showSource(services, request, created)), secret: made }

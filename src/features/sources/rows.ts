@@ -1,50 +1,55 @@
-import { isSame } from '../../domain/field.ts'
-import { decodeKey, type Identity } from '../../domain/ids.ts'
+import { thingsOf } from '../../noun/rows.ts'
 import { among, deleteFound, probe } from '../../store/sql/dialect.ts'
-import { conflictOnUid, findNamed, listNamed, namedTable } from '../../store/sql/named-rows.ts'
-import { insertNew, type Methods, type Port, type Sql, type Work } from '../../store/sql/port.ts'
-import {
-  columnsOf,
-  parameters,
-  replacements,
-  type Shape,
-  snakeCase,
-  statement,
-  toJson,
-  type Values,
-  valuesOf,
-} from '../../store/sql/statement.ts'
-import type { StoreContext } from '../../store/store.ts'
-import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../../store/vault.ts'
-import { lockForOneMore } from '../applications/rows.ts'
-import { type ArrivalSample, type ArrivalSums, type Source, sourcesPerApp } from './rules.ts'
-import { type ArrivingSource, changedSource, type NewSource, type RefusingSource, type Sources } from './store.ts'
+import type { Methods, Port, Sql, Work } from '../../store/sql/port.ts'
+import { columnsOf, parameters, replacements, snakeCase, statement, toJson } from '../../store/sql/statement.ts'
+import type { Page, PageRequest } from '../../store/store.ts'
+import { type ArrivingSource, type NewSource, type Source, type SourceChange, source } from './noun.ts'
+import type { ArrivalCount, ArrivalSample, ArrivalSums, NewSample } from './rules.ts'
 
-/** The fields of a source that hold secrets. A setting may be one, such as Meta's verify token. */
-export const sealedSourceFields = ['settings', 'secrets', 'tokens'] as const
-export type SealedSourceField = (typeof sealedSourceFields)[number]
-
-/** The fields that making and changing a source sets, and their columns. */
-const settable = {
-  ...snakeCase('uid', 'name', 'provider', 'settings', 'secrets', 'tokens', 'disabled', 'metadata'),
-  ...snakeCase('ingestType', 'ownsApp'),
+/** URLs that take webhooks of other senders in, and what arrived at them. */
+export interface Sources {
+  /**
+   * `tokenOf` makes the token of the URL from the key of the source. Rejects with AppError `conflict` when the uid is taken,
+   * `quota_exceeded` when there are `atMost` already, and `not_found` when there is no such application.
+   */
+  createSource(app: number, input: NewSource, tokenOf: (key: number) => string, atMost?: number): Promise<Source>
+  /** By id or uid, within the application. */
+  findSource(app: number, ref: string): Promise<Source | undefined>
+  /** By key, with the id of its application: for an arrival. */
+  sourceAt(key: number): Promise<ArrivingSource | undefined>
+  /** Up to two sources with this uid, in any application. */
+  sourcesNamed(uid: string): Promise<readonly Source[]>
+  /** The sources of an application, or of all with null. */
+  listSources(app: number | null, page: PageRequest): Promise<Page<Source>>
+  /** Changes the given fields; a function is given the source as it is stored, and the instant. */
+  updateSource(app: number, key: number, change: SourceChange): Promise<Source | undefined>
+  /** Answers whether there was one. Messages that arrived at it stay. */
+  deleteSource(app: number, key: number): Promise<boolean>
+  /**
+   * Adds to the sums of sources, and keeps samples of refused arrivals, the `keep` newest of each source. A sample goes
+   * with a count of its source.
+   */
+  noteArrivals(counts: readonly ArrivalCount[], samples: readonly NewSample[], keep: number): Promise<void>
+  /** The sums of these sources by key; a source at which nothing arrived is left out. */
+  arrivalSums(sources: readonly number[]): Promise<ReadonlyMap<number, ArrivalSums>>
+  /** The samples of a source, the newest first. */
+  arrivalSamples(source: number, limit: number): Promise<readonly ArrivalSample[]>
+  /** Removes up to `limit` samples that are older than this; answers how many. */
+  sweepSamples(ageMs: number, limit: number): Promise<number>
+  /** Sources at which only refused arrivals came since `sinceMs` ago, at least `refusals` in a row; up to `limit`. */
+  refusingSources(sinceMs: number, refusals: number, limit: number): Promise<readonly RefusingSource[]>
 }
-const others = snakeCase('key', 'id', 'app', 'createdAt', 'updatedAt')
-const columns = columnsOf<Omit<Source, 'damaged'>>({ ...settable, ...others })
-/** A source as it is stored. */
-type SourceRow = Omit<Source, SealedSourceField> & Readonly<Record<SealedSourceField, unknown>>
-const shape: Shape<SourceRow> = {
-  json: ['metadata'],
-  flags: ['disabled', 'ownsApp'],
-  sealed: ['settings', 'secrets', 'tokens'],
-}
 
-const table = namedTable<SourceRow>('source', columns, Object.values(settable), shape)
-const selectArriving = statement<SourceRow & { appId: string | null }>('arriving-source', shape)`
+export type RefusingSource = ArrivalSums &
+  Pick<ArrivingSource, 'key' | 'app' | 'id' | 'uid' | 'name' | 'provider' | 'appId'>
+
+const rows = thingsOf<typeof source, Source>(source, { effect: (id) => `nothing can arrive at ${id}` })
+const { columns, shape } = rows
+const selectArriving = statement<Source & { appId: string | null }>('arriving-source', shape)`
   select ${columns}, (select id from application where application.key = source.app and deleted_at is null limit 1) as "appId"
     from source where key = :key`
 // Leans on source_named.
-const selectNamed = statement<SourceRow>('sources-named', shape)`select ${columns} from source where uid = :uid limit 2`
+const selectNamed = statement<Source>('sources-named', shape)`select ${columns} from source where uid = :uid limit 2`
 const deleteRowsOf = (table: string) =>
   statement(`delete-${table}-of`)`delete from ${table} where ${among('source', ':sources')} returning source`
 const deleteSums = deleteRowsOf('source_arrivals')
@@ -103,68 +108,31 @@ const selectRefusing = statement<RefusingSource>('refusing-sources')`
 
 /** URLs that take webhooks of other senders in. */
 export function sources(port: Port): Methods<Sources> {
-  const { vault, log } = port.context
-  const opened = <Row extends SourceRow>(row: Row) => toSource(row, vault, log)
+  const stored = rows.on(port)
 
   return {
-    *createSource(app, input, tokenOf, atMost = sourcesPerApp) {
-      return yield* conflictOnUid(port, input, () =>
-        port.transaction(function* (sql) {
-          yield* lockForOneMore(sql, app, table.count, atMost, 'sources', 'maxSourcesPerApp')
-          const at = yield* sql.now()
-          const times = { createdAt: at, updatedAt: at }
-          const made = { ingestType: null, ownsApp: false, ...input, app, ...times }
-          const withToken = (key: number) => ({ ...made, key, tokens: [{ secret: tokenOf(key), expiresAt: null }] })
-          let source = withToken(0)
-          const valuesFor = ({ key }: Identity) => {
-            source = withToken(key)
-            return { ...settableValues(source, vault), app, at }
-          }
-          const { id } = yield* insertNew(sql, 'src', table.insert, valuesFor)
-          return { ...source, id }
-        }),
-      )
-    },
-
-    *findSource(app, ref) {
-      const row = yield* findNamed(port, table, decodeKey('src', ref), app, ref)
-      return row && opened(row)
-    },
+    createSource: (app, input, tokenOf, atMost) =>
+      stored.create(app, atMost, (key) => {
+        const tokens = [{ secret: tokenOf(key), expiresAt: null }]
+        return { ingestType: null, ownsApp: false, ...input, tokens }
+      }),
+    findSource: stored.find,
 
     *sourceAt(key) {
       const row = yield* port.first(selectArriving, { key })
-      return row === undefined || row.appId === null ? undefined : (opened(row) as ArrivingSource)
+      return row === undefined || row.appId === null ? undefined : (stored.opened(row) as ArrivingSource)
     },
 
     *sourcesNamed(uid) {
-      return (yield* port.all(selectNamed, { uid })).map(opened)
+      return (yield* port.all(selectNamed, { uid })).map(stored.opened)
     },
 
-    listSources: (app, page) => listNamed(port, table, app, page, opened),
-
-    *updateSource(app, key, change) {
-      const named = { uid: null as string | null }
-      return yield* conflictOnUid(port, named, () =>
-        port.transaction(function* (sql) {
-          // A change of nothing locks and writes nothing, so that it leaves no audit row either.
-          const stored = yield* sql.first(table.byKey, { key })
-          if (stored?.app !== app) return undefined
-          const known = opened(stored)
-          if (isSame(changedSource(known, change, yield* sql.now()), known)) return known
-          const row = yield* sql.first(table.locked, { key })
-          if (row === undefined) return undefined
-          const now = yield* sql.now()
-          const after = { ...changedSource(opened(row), change, now), updatedAt: Math.max(now, row.updatedAt) }
-          named.uid = after.uid
-          yield* sql.run(table.update, { ...settableValues(after, vault, row), key, at: after.updatedAt })
-          return after
-        }),
-      )
-    },
+    listSources: stored.list,
+    updateSource: (app, key, change) => stored.update(app, key, typeof change === 'function' ? change : () => change),
 
     *deleteSource(app, key) {
       return yield* port.transaction(function* (sql) {
-        if (!(yield* sql.any(table.remove, { app, key }))) return false
+        if (!(yield* stored.remove(sql, app, key))) return false
         yield* deleteArrivals(sql, [key])
         return true
       })
@@ -225,30 +193,4 @@ export function* deleteSourcesOf(sql: Sql, app: number): Work<void> {
 export function* forgetSamples(sql: Sql, app: number): Work<number> {
   const sources = (yield* sql.all(selectSourcesOf, { app })).map(({ key }) => key)
   return sources.length === 0 ? 0 : yield* sql.count(deleteSamples, { sources })
-}
-
-type Sealable = Omit<Source, 'id'>
-
-/** The values of the settable columns. Damaged records that are not replaced stay as they are `stored`. */
-function settableValues(source: Sealable, vault: Vault, stored?: Pick<SourceRow, SealedSourceField>): Values {
-  const isDamaged = stored !== undefined && source.damaged === true
-  const sealed = sealedSourceFields.map((field) => [
-    field,
-    { sealed: isDamaged ? stored[field] : sealValue(vault, source[field], sourcePlace(source, field)) },
-  ])
-  return { ...valuesOf(source as NewSource & Sealable, settable), ...Object.fromEntries(sealed) }
-}
-
-/** The source of a row. Secrets that do not open read as none; the log has a line, and the source is damaged. */
-function toSource<Row extends SourceRow>(row: Row, vault: Vault, log: StoreContext['log']) {
-  const open = <Field extends SealedSourceField>(field: Field) =>
-    openValue<Source[Field]>(vault, row[field], sourcePlace(row, field))
-  const openAll = () => ({ settings: open('settings'), secrets: open('secrets'), tokens: open('tokens') })
-  const opened = unlessDamaged(openAll, log, `nothing can arrive at ${row.id}`)
-  return { ...row, ...(opened ?? { settings: {}, secrets: [], tokens: [], damaged: true as const }) }
-}
-
-/** The place of a sealed field of a source. Its key is no endpoint's, and neither is the name of the field. */
-export function sourcePlace({ app, key }: Pick<Source, 'app' | 'key'>, field: SealedSourceField): SealedPlace {
-  return { app, endpoint: key, field: `${field} of a source` }
 }

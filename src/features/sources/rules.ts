@@ -1,36 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey, encodeId, type RandomText } from '../../domain/ids.ts'
-import type { Secret } from '../endpoints/rules.ts'
-
-/** A URL that takes webhooks of a provider in and publishes them as messages of its application. */
-export interface Source {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly uid: string | null
-  readonly name: string
-  /** The provider, by its name in the table of providers. */
-  readonly provider: string
-  /** The provider's settings, as its row of the table describes them. */
-  readonly settings: Readonly<Record<string, unknown>>
-  /** The secrets that verify arrivals, the newest first. */
-  readonly secrets: readonly Secret[]
-  /** The tokens of its URL, the newest first. */
-  readonly tokens: readonly Secret[]
-  readonly disabled: boolean
-  readonly metadata: Readonly<Record<string, string>>
-  /** The type under which `svix.ingest` created the source; null for a source of the own API. */
-  readonly ingestType: string | null
-  /** The application was made for this source, and is deleted with it. */
-  readonly ownsApp: boolean
-  readonly createdAt: EpochMs
-  readonly updatedAt: EpochMs
-  /** The stored secrets and tokens do not open, so nothing can arrive. */
-  readonly damaged?: true
-}
-
-/** The number of sources that an application may have by default. */
-export const sourcesPerApp = 100
 
 /** A request that a source refused, as it is kept for its operator. */
 export interface ArrivalSample {
@@ -85,3 +54,15 @@ export function makeSourceToken(key: number, randomText: RandomText): string {
 export function sourceKeyOf(text: string): number | undefined {
   return decodeKey('in', text) ?? decodeKey('src', text)
 }
+
+/** Arrivals at a source since they were noted last. */
+export interface ArrivalCount {
+  readonly source: number
+  readonly accepted: number
+  readonly refused: number
+  /** Of these, the refusals that came after the last one that was accepted. */
+  readonly refusedInRow: number
+  readonly refusedCode: string | null
+}
+
+export type NewSample = Omit<ArrivalSample, 'at'> & { readonly source: number }

@@ -1,15 +1,13 @@
 import { type Static, Type } from 'typebox'
-import { apiRoot } from '../../domain/api.ts'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { SimpleForm } from '../../domain/field.ts'
+import { schemasOf, toShown } from '../../noun/schemas.ts'
 import { read } from '../../operations/access.ts'
 import {
   appId,
   closed,
-  createdAt,
   described,
-  displayName,
   flag,
   idOf,
   instant,
@@ -18,16 +16,12 @@ import {
   Labels,
   MaybeInstant,
   maybe,
-  metadata,
-  metadataIn,
   metadataProblems,
   nullable,
   optional,
   schemaOf,
   text,
-  uid,
   uidOut,
-  updatedAt,
   whole,
 } from '../../operations/fields.ts'
 import { byId, type ListOut, type PageQuery, paginate } from '../../operations/page.ts'
@@ -38,27 +32,17 @@ import type { Provider } from '../../sources/provider.ts'
 import { isProviderName, type ProviderName, providerNames, providers } from '../../sources/providers.ts'
 import { completed, settingsProblems } from '../../sources/settings.ts'
 import type { PageRequest } from '../../store/store.ts'
-import { type ArrivalSample, type ArrivalSums, noArrivals, type Source } from './rules.ts'
+import { source as noun, type Source } from './noun.ts'
+import { type ArrivalSample, type ArrivalSums, noArrivals } from './rules.ts'
 
-const about = {
-  name: 'Display name; the title of the provider by default.',
-  provider: `Sender of the webhooks, as \`GET ${apiRoot}/source-provider\` lists them.`,
-  settings: 'Settings of the provider by name. Null and absent settings have the default of the provider.',
-  disabled: 'Whether arrivals are answered 404, as if there were no such source.',
-}
-
-const fields = {
-  uid: Type.Optional(uid('src')),
-  name: optional(displayName(256), about.name),
-  settings: optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 }), about.settings),
-  disabled: optional(Type.Boolean(), about.disabled),
-  metadata: metadataIn,
-}
+const { made, changed, shown } = schemasOf(noun, {
+  settings: { given: Type.Record(Type.String(), Type.Unknown(), { maxProperties: 64 }) },
+})
 
 export const SourceIn = Type.Object(
   {
-    provider: Type.Enum([...providerNames], { description: about.provider }),
-    ...fields,
+    ...made,
+    provider: Type.Enum([...providerNames], { description: noun.fields.provider.description }),
     secret: maybe(text('Secret that the provider signs with. Where you choose it, Sluice makes one by default.')),
   },
   closed,
@@ -66,7 +50,7 @@ export const SourceIn = Type.Object(
 export type SourceIn = Static<typeof SourceIn>
 
 /** Changes a source: a field that is absent stays. Settings are replaced as a whole. */
-export const SourcePatch = Type.Object(fields, closed)
+export const SourcePatch = Type.Object(changed, closed)
 export type SourcePatch = Static<typeof SourcePatch>
 
 const ArrivalsOut = Type.Object(
@@ -83,9 +67,7 @@ const ArrivalsOut = Type.Object(
 
 export const SourceOut = Type.Object({
   id: described(idOf('src'), 'Unique id, assigned by the server. It is the channel of the messages of the source.'),
-  uid: uidOut,
-  name: text(about.name),
-  provider: text(about.provider),
+  ...shown,
   settings: Type.Record(Type.String(), Type.Unknown(), {
     description: 'All settings of the provider, without those that are secrets.',
   }),
@@ -100,12 +82,8 @@ export const SourceOut = Type.Object({
     Type.Object({ expiresAt: described(MaybeInstant, 'Time at which its URL stops working; null for never.') }),
     { description: 'Tokens that count now, the newest first, without their values.' },
   ),
-  disabled: flag(about.disabled),
   damaged: flag('Whether its stored secrets do not open, so that arrivals are answered 503.'),
-  metadata,
   arrivals: ArrivalsOut,
-  createdAt,
-  updatedAt,
 })
 
 /** A new source, with its secret if Sluice made it. */
@@ -171,7 +149,7 @@ interface SourceView {
 }
 
 function toSourceOut(source: Source, sums: ArrivalSums | undefined, view: SourceView): Out<typeof SourceOut> {
-  const { id, uid, name, provider, disabled, metadata, secrets, tokens } = source
+  const { id, provider, secrets, tokens } = source
   const { base, showsToken, now } = view
   const [token] = tokens
   const all = isProviderName(provider) ? completed(provider, source.settings) : source.settings
@@ -183,21 +161,15 @@ function toSourceOut(source: Source, sums: ArrivalSums | undefined, view: Source
   const { acceptedAt, refusedAt, ...counts } = sums ?? noArrivals
   return {
     id,
-    uid,
-    name,
-    provider,
+    ...toShown(noun, source),
     settings: Object.fromEntries(Object.entries(all).filter(([setting]) => !isSensitive(setting))),
     sensitiveSettings: Object.keys(all).filter((setting) => isSensitive(setting) && all[setting] != null),
     url: showsToken && token !== undefined ? `${base}/in/${token.secret}` : null,
     ingressUrl: provider === 'none' ? null : `${base}/ingress/${id}`,
     secrets: current(secrets),
     tokens: current(tokens),
-    disabled,
     damaged: source.damaged === true,
-    metadata,
     arrivals: { ...counts, acceptedAt: isoOrNull(acceptedAt), refusedAt: isoOrNull(refusedAt) },
-    createdAt: iso(source.createdAt),
-    updatedAt: iso(source.updatedAt),
   }
 }
 

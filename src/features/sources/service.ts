@@ -2,8 +2,8 @@ import { AppError } from '../../domain/app-error.ts'
 import { found } from '../../operations/lookup.ts'
 import type { Services } from '../../operations/services.ts'
 import { olderSecretsLimit, rotated } from '../../wire/secret.ts'
-import { makeSourceToken, type Source } from './rules.ts'
-import type { ChangedFields } from './store.ts'
+import type { ChangedFields, Source } from './noun.ts'
+import { makeSourceToken } from './rules.ts'
 
 /** Makes tokens of sources by their keys. */
 export function tokenOf({ randomText }: Pick<Services, 'randomText'>): (key: number) => string {

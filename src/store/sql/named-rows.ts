@@ -22,57 +22,68 @@ import {
 
 interface NamedRow {
   readonly id: string
-  readonly app: number
+  /** Absent for a row of the server. */
+  readonly app?: number
 }
 
-/** The statements of a table whose rows belong to applications, and are known by key and by uid within an application. */
-export function namedTable<Row extends NamedRow>(
+/**
+ * The statements of a table whose rows are known by key and by uid: within an application, or within the server for a table
+ * without owners.
+ */
+export function namedTable<Row>(
   name: string,
+  owner: 'application' | undefined,
   columns: string,
   settable: readonly string[],
   shape: Shape<Row>,
 ) {
+  const [app, within] = owner === undefined ? [[], ''] : [['app'], 'app = :app and ']
+  const inserted = ['key', 'id', ...app, ...settable]
   const select = `select ${columns} from ${name} where`
   return {
     insert: statement<Identity>(`insert-${name}`)`
-      insert into ${name} (key, id, app, ${settable.join(', ')}, created_at, updated_at)
-      values (:key, :id, :app, ${parameters(settable)}, :at, :at) on conflict (key) do nothing returning key, id`,
+      insert into ${name} (${inserted.join(', ')}, created_at, updated_at)
+      values (${parameters(inserted)}, :at, :at) on conflict (key) do nothing returning key, id`,
     update: statement(`update-${name}`)`update ${name} set ${assignments(settable)}, updated_at = :at where key = :key`,
-    remove: statement(`delete-${name}`)`delete from ${name} where app = :app and key = :key returning key`,
+    remove: statement(`delete-${name}`)`delete from ${name} where ${within}key = :key returning key`,
     byKey: statement<Row>(name, shape)`${select} key = :key`,
     locked: statement<Row>(`lock-${name}`, shape)`${select} key = :key ${forUpdate}`,
     // Leans on the unique index over the uid.
-    byUid: statement<Row>(`${name}-by-uid`, shape)`${select} app = :app and uid = :uid`,
+    byUid: statement<Row>(`${name}-by-uid`, shape)`${select} ${within}uid = :uid`,
     // Ranges of the index over the application, and of the primary key.
-    ofApp: inBothOrders<Row>(`${name}s`, shape)`
-      ${select} app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
-    ofAll: inBothOrders<Row>(`all-${name}s`, shape)`
-      ${select} key ${beyond} :after order by key ${direction} limit :limit`,
-    count: statement<{ count: number }>(`count-${name}s`)`select count(*) as count from ${name} where app = :app`,
+    ofOwner: inBothOrders<Row>(`${name}s`, shape)`
+      ${select} ${within}key ${beyond} :after order by key ${direction} limit :limit`,
+    ...(owner !== undefined && {
+      ofAll: inBothOrders<Row>(`all-${name}s`, shape)`
+        ${select} key ${beyond} :after order by key ${direction} limit :limit`,
+    }),
+    count: statement<{ count: number }>(`count-${name}s`)`
+      select count(*) as count from ${name}${owner === undefined ? '' : ' where app = :app'}`,
   }
 }
 
-/** The row of an application that a ref names: an id, whose key is given, or a uid. */
+/** The row that a ref names within an application, or within the server with null: an id, whose key is given, or a uid. */
 export function* findNamed<Row extends NamedRow>(
   sql: Sql,
   { byKey, byUid }: { readonly byKey: Statement<Row>; readonly byUid: Statement<Row> },
   key: number | undefined,
-  app: number,
+  app: number | null,
   ref: string,
 ): Work<Row | undefined> {
   const named = key === undefined ? undefined : yield* sql.first(byKey, { key })
-  return named?.id === ref && named.app === app ? named : yield* sql.first(byUid, { app, uid: ref })
+  if (named?.id === ref && (named.app ?? null) === app) return named
+  return yield* sql.first(byUid, { ...(app !== null && { app }), uid: ref })
 }
 
 /** As `readPage`, of the rows of one application, or of all with null. */
 export function listNamed<Row, Item>(
   sql: Sql,
-  { ofApp, ofAll }: { readonly ofApp: InBothOrders<Row>; readonly ofAll: InBothOrders<Row> },
+  { ofOwner, ofAll = ofOwner }: { readonly ofOwner: InBothOrders<Row>; readonly ofAll?: InBothOrders<Row> },
   app: number | null,
   page: PageRequest,
   toItem: (row: Row) => Item,
 ): Work<Page<Item>> {
-  return app === null ? readPage(sql, ofAll, {}, page, toItem) : readPage(sql, ofApp, { app }, page, toItem)
+  return app === null ? readPage(sql, ofAll, {}, page, toItem) : readPage(sql, ofOwner, { app }, page, toItem)
 }
 
 /**

@@ -2,8 +2,9 @@ import { regionPlace } from '../../features/applications/rows.ts'
 import { signingKeyPlace } from '../../features/audit/rows.ts'
 import { type SealedField, sealedFields } from '../../features/endpoints/rules.ts'
 import { subjectKeyPlace } from '../../features/erasure/rows.ts'
-import { scheduleHeadersPlace } from '../../features/schedules/rows.ts'
-import { type SealedSourceField, sealedSourceFields, sourcePlace } from '../../features/sources/rows.ts'
+import { schedule } from '../../features/schedules/noun.ts'
+import { source } from '../../features/sources/noun.ts'
+import { sealedTableOf } from '../../noun/rows.ts'
 import type { StoreContext } from '../store.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
 import { forUpdate } from './dialect.ts'
@@ -40,7 +41,7 @@ const tables: readonly SealedTable[] = [
     placeOf: ({ app, key }, column) => ({ app, endpoint: key, field: fieldOf.get(column) as SealedField }),
   },
   { name: 'region', start: { app: -1, name: '' }, columns: ['secret'], isJson: false, placeOf: regionPlace },
-  { name: 'schedule', start: { key: -1 }, columns: ['headers'], isJson: true, placeOf: scheduleHeadersPlace },
+  sealedTableOf(schedule),
   {
     name: 'subject_key',
     start: { app: -1 },
@@ -55,13 +56,7 @@ const tables: readonly SealedTable[] = [
     isJson: false,
     placeOf: ({ id }) => signingKeyPlace(id),
   },
-  {
-    name: 'source',
-    start: { key: -1 },
-    columns: sealedSourceFields,
-    isJson: true,
-    placeOf: (row, column) => sourcePlace(row, column as SealedSourceField),
-  },
+  sealedTableOf(source),
 ]
 const sealedTables = tables.map(withStatements)
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AppError } from '../../../src/domain/app-error.ts'
 import { keyTime } from '../../../src/domain/ids.ts'
-import type { Schedule } from '../../../src/features/schedules/rules.ts'
-import type { NewSchedule, ScheduleStep } from '../../../src/features/schedules/store.ts'
+import type { NewSchedule, Schedule } from '../../../src/features/schedules/noun.ts'
+import type { ScheduleStep } from '../../../src/features/schedules/rows.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 const minute = 60_000

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AppError } from '../../../src/domain/app-error.ts'
-import { makeSourceToken, type Source, sourceKeyOf } from '../../../src/features/sources/rules.ts'
-import type { ArrivalCount, NewSample, NewSource } from '../../../src/features/sources/store.ts'
+import type { NewSource, Source } from '../../../src/features/sources/noun.ts'
+import { type ArrivalCount, makeSourceToken, type NewSample, sourceKeyOf } from '../../../src/features/sources/rules.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 export const plainSource: NewSource = {
