@@ -19,7 +19,7 @@ export interface Declaration {
   readonly limit?: { readonly most: number; readonly things: string; readonly setting: string }
   /** In the order in which they are stored and shown. */
   readonly fields: Readonly<Record<string, NounField>>
-  /** What Sluice keeps of a thing beside its fields, also in columns of its own. */
+  /** Values that Sluice keeps of a thing beside its fields, in columns of their own. */
   readonly state?: Readonly<Record<string, Kept>>
 }
 
@@ -113,7 +113,7 @@ interface Owned {
   readonly app: number
 }
 
-/** What is kept of a thing beside its fields. */
+/** The values that Sluice keeps of a thing beside its fields. */
 export type State<N extends Declaration> =
   N['state'] extends Readonly<Record<string, Kept>>
     ? { readonly [Name in keyof N['state']]: N['state'][Name] extends Kept<infer T> ? T : never }
@@ -146,7 +146,7 @@ export function entriesOf(noun: Declaration): [string, NounField][] {
   return Object.entries(noun.fields)
 }
 
-/** What is kept of a thing beside its fields, by name. */
+/** The values that Sluice keeps beside the fields, by name. */
 export function stateOf(noun: Declaration): [string, Kept][] {
   return Object.entries(noun.state ?? {})
 }

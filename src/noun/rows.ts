@@ -55,7 +55,7 @@ interface Basis {
 interface Beside<Thing> {
   /** Columns that follow from the thing, for statements that search it. */
   readonly derived?: Readonly<Record<string, (thing: Thing) => Value>>
-  /** What a sealed record that does not open means for its thing: the beginning of a sentence in the log. */
+  /** The effect of a sealed record that does not open: the beginning of a sentence in the log. */
   readonly effect?: (id: string) => string
 }
 

@@ -170,13 +170,13 @@ function isTimezone(name: string): boolean {
   }
 }
 
-/** What is kept of a new schedule, as of now. */
+/** The values of a new schedule, as of now. */
 export function newSchedule(input: NewSchedule, now: EpochMs) {
   const clean = { failures: 0, runs: [] as readonly ScheduleRun[], revision: 0 }
   return { ...input, ...clean, reachedAt: now, nextAt: firstTick(input, now) }
 }
 
-/** What follows from a change. Another timing and the end of a pause start from now. */
+/** A changed schedule with the values that follow. Another timing and the end of a pause start from now. */
 export function changedSchedule(after: Schedule, before: Schedule, now: EpochMs): Schedule {
   const revision = before.revision + 1
   const resumed = before.paused && !after.paused
