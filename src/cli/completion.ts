@@ -1,5 +1,7 @@
 import { Argument, type Command as Commander, InvalidArgumentError } from 'commander'
 import { isPathStep } from '../domain/api.ts'
+import { nouns } from '../features/nouns.ts'
+import type { Declaration } from '../noun/noun.ts'
 import { type Client, type Item, pathOf } from './client.ts'
 import { openClient, type World } from './command.ts'
 import { nameOf } from './table.ts'
@@ -53,9 +55,14 @@ const plainName = /^[\w.:-]{1,256}$/
 const lists: Readonly<Record<string, (app: string) => string>> = {
   app: () => '/app',
   endpoint: (app) => pathOf('app', app, 'endpoint'),
-  schedule: (app) => pathOf('app', app, 'schedule'),
+  ...Object.fromEntries(Object.entries(nouns).map(([name, noun]) => [name, listOf(name, noun)])),
   'event-type': () => '/event-type',
   task: () => '/background-task',
+}
+
+/** The list of a noun's things: of the application that the command names, or of all. */
+function listOf(name: string, { owner }: Declaration): (app: string) => string {
+  return (app) => (owner === undefined || app === '' ? pathOf(name) : pathOf('app', app, name))
 }
 
 /** The names that can be the next operand, asked of the server. None when it does not answer in time. */

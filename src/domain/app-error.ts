@@ -76,6 +76,7 @@ export type AppErrorCode =
   | 'unavailable'
 
 /** The error for one more of a limited kind. `setting` is the name of the limit. */
-export function quotaExceeded(owner: string, count: number, kind: string, setting: string): AppError {
-  return new AppError('quota_exceeded', `${owner} may have ${count} ${kind} (${setting}); delete one first.`)
+export function quotaExceeded(owner: string, count: number, kind: string, setting?: string): AppError {
+  const by = setting === undefined ? '' : ` (${setting})`
+  return new AppError('quota_exceeded', `${owner} may have ${count} ${kind}${by}; delete one first.`)
 }

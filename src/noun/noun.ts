@@ -15,8 +15,10 @@ export interface Declaration {
   readonly prefix?: Prefix
   /** Its things belong to applications. Without an owner they belong to the server. */
   readonly owner?: 'application'
+  /** A uid, for the examples of the reference. */
+  readonly example?: string
   /** How many things of it, by their plural, an owner may have, and the setting that changes the number. */
-  readonly limit?: { readonly most: number; readonly things: string; readonly setting: string }
+  readonly limit?: { readonly most: number; readonly things: string; readonly setting?: string }
   /** In the order in which they are stored and shown. */
   readonly fields: Readonly<Record<string, NounField>>
   /** Values that Sluice keeps of a thing beside its fields, in columns of their own. */
@@ -59,6 +61,8 @@ export interface NounField extends Field {
   readonly fixed?: true
   /** Replacing a thing without it leaves it as it is. */
   readonly stays?: true
+  /** The column of JSON that has it, beside others; a thing has it there, too. It has a column of its own when absent. */
+  readonly in?: string
   /** It is stored sealed, and is an object. */
   readonly sealed?: true
   /** Answers do not have it, or have it in another form. */
@@ -87,15 +91,28 @@ interface Fixed {
 }
 
 /** A value as it is stored: null only without a fallback. */
-type Stored<F extends NounField> = F extends Required | { readonly fallback: unknown } ? Typed<F> : Typed<F> | null
+export type Stored<F extends NounField> = F extends Required | { readonly fallback: unknown }
+  ? Typed<F>
+  : Typed<F> | null
 /** A value in a request. */
 type Given<F extends NounField> = F extends Required | { readonly noNull: true } ? Typed<F> : Typed<F> | null
 
+/** The columns that have several fields. */
+type ColumnOf<N extends Declaration> = {
+  [Name in NameOf<N>]: FieldsOf<N>[Name] extends { readonly in: infer Column extends string } ? Column : never
+}[NameOf<N>]
+type Inside = { readonly in: string }
+type Values<N extends Declaration, Name extends NameOf<N>> = { readonly [Own in Name]: Stored<FieldsOf<N>[Own]> }
+
 /** All fields of a new thing. */
-export type New<N extends Declaration> = { readonly [Name in NameOf<N>]: Stored<FieldsOf<N>[Name]> }
+export type New<N extends Declaration> = Values<N, Exclude<NameOf<N>, Marked<N, Inside>>> & {
+  readonly [Column in ColumnOf<N>]: Values<N, Marked<N, { readonly in: Column }>>
+}
 
 /** The fields that a change sets. */
-export type Change<N extends Declaration> = Partial<Omit<New<N>, Marked<N, Fixed>>>
+export type Change<N extends Declaration> = Partial<
+  Values<N, Exclude<NameOf<N>, Marked<N, Inside> | Marked<N, Fixed>>>
+> & { readonly [Column in ColumnOf<N>]?: Partial<Values<N, Marked<N, { readonly in: Column }>>> }
 
 /** A thing as it is stored. */
 export type Thing<N extends Declaration> = Named<N> & New<N> & State<N> & Dated & Damaged<N>
@@ -163,19 +180,41 @@ export function sealedOf(noun: Declaration): [string, unknown][] {
 
 /** All fields of a thing that a request makes. */
 export function toNew<N extends Declaration>(noun: N, input: Input<N>): New<N> {
-  return { ...defaultsOf(noun), ...given(noun, input) } as New<N>
+  return placed(noun, { ...defaultsOf(noun), ...given(noun, input) }) as New<N>
 }
 
 /** The fields that a request changes. */
 export function toChange<N extends Declaration>(noun: N, input: Patch<N>): Change<N> {
-  return given(noun, input) as Change<N>
+  return placed(noun, given(noun, input)) as Change<N>
 }
 
 /** The fields that replacing a thing sets: all but those that stay. */
 export function toReplacement<N extends Declaration>(noun: N, input: Input<N>): Change<N> {
   const stay = entriesOf(noun).flatMap(([name, { stays }]) => (stays === true ? [name] : []))
   const others = Object.entries(defaultsOf(noun)).filter(([name]) => !stay.includes(name))
-  return { ...Object.fromEntries(others), ...given(noun, input) } as Change<N>
+  return placed(noun, { ...Object.fromEntries(others), ...given(noun, input) }) as Change<N>
+}
+
+/** The values of fields, at their places in a thing. */
+function placed(noun: Declaration, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const own: Record<string, unknown> = {}
+  const columns: Record<string, Record<string, unknown>> = {}
+  for (const [name, value] of Object.entries(values)) {
+    const column = noun.fields[name]?.in
+    if (column === undefined) own[name] = value
+    else columns[column] = { ...columns[column], [name]: value }
+  }
+  return { ...own, ...columns }
+}
+
+/** The values of a thing's fields, by their names. */
+export function valuesIn(noun: Declaration, thing: object): Map<string, unknown> {
+  const values = new Map<string, unknown>(Object.entries(thing))
+  for (const [name, { in: column }] of entriesOf(noun)) {
+    if (column !== undefined)
+      values.set(name, (values.get(column) as Record<string, unknown> | undefined)?.[name] ?? null)
+  }
+  return values
 }
 
 function defaultsOf(noun: Declaration): Record<string, unknown> {

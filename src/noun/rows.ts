@@ -24,12 +24,15 @@ export interface Row<N extends Declaration, Thing> {
 export function rowOf<N extends Declaration, Thing>(noun: N, ...others: (keyof Thing & string)[]): Row<N, Thing> {
   type Name = keyof Thing & string
   const [fields, state, isSealed] = [entriesOf(noun), stateOf(noun), new Map(sealedOf(noun))]
-  const settable = snakeCase(...[...fields, ...state].map(([name]) => name as Name))
+  const columns = new Set([...fields.map(([name, field]) => field.in ?? name), ...state.map(([name]) => name)])
+  const settable = snakeCase(...([...columns] as Name[]))
   const inForm = (as: 'json' | 'flag', ...forms: Form['is'][]) => [
-    ...fields.flatMap(([name, { kind }]) => (forms.includes(kind.is) && !isSealed.has(name) ? [name as Name] : [])),
+    ...fields.flatMap(([name, { kind, in: column }]) =>
+      column === undefined && forms.includes(kind.is) && !isSealed.has(name) ? [name as Name] : [],
+    ),
     ...state.flatMap(([name, kept]) => (kept.as === as ? [name as Name] : [])),
   ]
-  const json = inForm('json', 'list', 'labels', 'headers', 'object')
+  const json = [...inForm('json', 'list', 'labels', 'headers', 'object'), ...(columnsOfSeveral(noun) as Name[])]
   const flags = inForm('flag', 'boolean')
   return {
     settable: Object.values(settable),
@@ -37,6 +40,11 @@ export function rowOf<N extends Declaration, Thing>(noun: N, ...others: (keyof T
     shape: { json, flags, ...(isSealed.size > 0 && { sealed: [...isSealed.keys()] as Name[] }) },
     valuesOf: (input) => valuesOf<object>(input, settable),
   }
+}
+
+/** The columns of JSON that have several fields. */
+function columnsOfSeveral(noun: Declaration): string[] {
+  return [...new Set(entriesOf(noun).flatMap(([, { in: column }]) => column ?? []))]
 }
 
 /** A noun whose things have ids, and of which an owner has a limited number. */
@@ -180,6 +188,11 @@ export function thingsOf<N extends Keyed, Thing extends Basis>(noun: N, beside: 
     const given = new Map(Object.entries(defined(change)))
     const { damaged, ...whole } = before
     const isMended = records.every(([field]) => given.has(field))
+    // A column of several fields keeps those that do not change.
+    for (const column of columnsOfSeveral(noun)) {
+      const parts = given.get(column)
+      if (parts !== undefined) given.set(column, { ...(before[column as keyof Thing] as object), ...(parts as object) })
+    }
     return { ...whole, ...(damaged && !isMended && { damaged }), ...Object.fromEntries(given) } as Thing
   }
 

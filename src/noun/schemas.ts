@@ -2,7 +2,17 @@ import { type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
 import type { EpochMs } from '../domain/clock.ts'
 import type { SimpleForm } from '../domain/field.ts'
 import { createdAt, described, iso, nullable, schemaOf, shown, updatedAt } from '../operations/fields.ts'
-import { type Declaration, entriesOf, type Input, type Marked, type New, type NounField, type Patch } from './noun.ts'
+import {
+  type Declaration,
+  entriesOf,
+  type Input,
+  type Marked,
+  type New,
+  type NounField,
+  type Patch,
+  type Stored,
+  valuesIn,
+} from './noun.ts'
 
 /** The schemas of the fields that are objects, in a request and, where it is not the same without bounds, in an answer. */
 type ObjectSchemas<N extends Declaration> = Readonly<
@@ -34,8 +44,10 @@ interface Schemas<N extends Declaration> {
   readonly shown: Properties<Visible<N> & Dates>
 }
 
-/** The fields of a thing that answers show, as they are stored. */
-type Visible<N extends Declaration> = Omit<New<N>, Marked<N, Hidden>>
+/** The fields of a thing that answers show, by their names. */
+type Visible<N extends Declaration> = {
+  readonly [Name in Exclude<keyof N['fields'] & string, Marked<N, Hidden>>]: Stored<N['fields'][Name]>
+}
 
 interface Dates {
   readonly createdAt: string
@@ -78,7 +90,7 @@ function hasNull({ required, fallback = null }: NounField): boolean {
 /** The fields of a thing as an answer shows them. */
 export function toShown<N extends Declaration>(noun: N, thing: New<N> & Stamps): Visible<N> & Dates {
   const { createdAt, updatedAt } = thing
-  const values = new Map<string, unknown>(Object.entries(thing))
+  const values = valuesIn(noun, thing)
   const shown = entriesOf(noun).flatMap(([name, { hidden }]) => (hidden === true ? [] : [[name, values.get(name)]]))
   return { ...Object.fromEntries(shown), createdAt: iso(createdAt), updatedAt: iso(updatedAt) } as Visible<N> & Dates
 }

@@ -1,4 +1,5 @@
 import { programFolder } from '../assets/assets.ts'
+import { nouns } from '../features/nouns.ts'
 
 /** An example of a request. The names in its path come from `exampleName`. */
 interface Example {
@@ -23,11 +24,15 @@ export const pathParameters: Readonly<Record<string, PathParameter>> = {
   name: ['event_type_name', 'The name of an event type', 'invoice.paid'],
   task: ['task_id', 'The id of a background task', 'qtask_3xKq0d5Tck2Wd9sLhB6xJ4pMe7r'],
   erasure: ['erasure_id', 'The id of an erasure', 'qtask_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e'],
-  schedule: ['schedule_id', 'The id or uid of a schedule', 'daily-digest'],
+  ...Object.fromEntries(
+    Object.entries(nouns).map(([path, { name, example }]) => [
+      path,
+      [`${path}_id`, `The id or uid of a ${name}`, example],
+    ]),
+  ),
   region: ['region', 'The name of a region', 'eu'],
   key: ['key_id', 'The id of an API key', 'key_3xKq0d3Rav8Hn3tFgV5zC1qKy6w'],
   session: ['session_id', 'The id of a session', 'sess_3xKq0d6Udm4Qj7bXwS9rT2kGn3c'],
-  source: ['source_id', 'The id or uid of a source', 'repository'],
   sourceId: ['source_id', 'The id of a source', 'src_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e'],
   token: ['token', 'The token of the URL of a source', 'in_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e'],
   silence: ['silence_id', 'The id of a silence', 'slnc_3xKq0d7Vfn5Rk8cYxT1sU3mHp4d'],

@@ -3,6 +3,7 @@ import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, instantPattern } from '../domain/clock.ts'
 import { type FieldKind, queryName, type SimpleForm } from '../domain/field.ts'
 import { endpointFields } from '../features/endpoints/noun.ts'
+import { nouns } from '../features/nouns.ts'
 import { metadataBytesLimit, metadataMeaning, uidMeaning } from '../noun/shared-fields.ts'
 
 /** A name that a caller chooses: regions, event types, channels. It can stand in a path, where `.` and `..` are none. */
@@ -22,7 +23,7 @@ const displayPattern = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$'
 export const patternMeanings: ReadonlyMap<string, string> = new Map([
   [namePattern, 'may contain only letters, digits, -, _ and ., and must not be . or ..'],
   [eventIdPattern, 'may contain only letters, digits, - and _, and must not begin with msg_'],
-  ...['app', 'ep', 'sch', 'src'].map((prefix): [string, string] => [
+  ...['app', 'ep', ...Object.values(nouns).map(({ prefix }) => prefix)].map((prefix): [string, string] => [
     uidPattern(prefix),
     `may contain only letters, digits, -, _ and ., must not be . or .., and must not begin with ${prefix}_`,
   ]),

@@ -2,7 +2,9 @@ import { isPathStep } from '../domain/api.ts'
 import { AppError, noSuch } from '../domain/app-error.ts'
 import { decodeKey } from '../domain/ids.ts'
 import { type Endpoint, managementApplication, type SealedField } from '../features/endpoints/rules.ts'
+import { type NounName, type NounThings, nounNames, nouns } from '../features/nouns.ts'
 import type { Source } from '../features/sources/noun.ts'
+import type { Declaration } from '../noun/noun.ts'
 import type { Store } from '../store/store.ts'
 import type { Caller } from './access.ts'
 import type { Route, Things } from './route.ts'
@@ -20,6 +22,7 @@ interface LookupKind {
 
 /** How each name in a path is looked up, by id or by the caller's own name. The application comes first in every path. */
 const kinds: Readonly<Record<keyof Things, LookupKind>> = {
+  ...(Object.fromEntries(nounNames.map((name) => [name, lookupOf(name)])) as Record<NounName, LookupKind>),
   app: { noun: 'application', find: (store, name) => store.findApplication(name) },
   // The endpoints of operational webhooks are in no application of the caller's.
   endpoint: {
@@ -34,7 +37,6 @@ const kinds: Readonly<Record<keyof Things, LookupKind>> = {
       return isId && message !== undefined ? store.findAttempt(message.key, name) : undefined
     },
   },
-  schedule: { noun: 'schedule', find: async (store, name, { app }) => app && store.findSchedule(app.key, name) },
   // Svix's routes name no application.
   source: {
     noun: 'source',
@@ -54,6 +56,20 @@ const kinds: Readonly<Record<keyof Things, LookupKind>> = {
       return task?.work.type === 'subject.erase' && task.app === app?.key ? task : undefined
     },
   },
+}
+
+/** The lookup of a noun by its method in the store: `findSchedule` for `schedule`. */
+function lookupOf(name: NounName): LookupKind {
+  const { name: noun, owner } = nouns[name] as Declaration
+  const method = `find${name.charAt(0).toUpperCase()}${name.slice(1)}` as `find${Capitalize<NounName>}`
+  type Find = (app: number | null, ref: string) => Promise<NounThings[NounName] | undefined>
+  return {
+    noun,
+    find: async (store, ref, { app }) => {
+      const key = owner === undefined ? null : app?.key
+      return key === undefined ? undefined : (store[method] as Find)(key, ref)
+    },
+  }
 }
 
 /** The source with this id, or the only one with this uid. Throws AppError `conflict` when there are several. */

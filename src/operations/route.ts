@@ -4,21 +4,18 @@ import type { Static, TSchema } from 'typebox'
 import { apiRoot, type ingestRoot } from '../domain/api.ts'
 import type { Attempt, Message } from '../domain/delivery.ts'
 import type { Application, Endpoint } from '../features/endpoints/rules.ts'
-import type { Schedule } from '../features/schedules/noun.ts'
-import type { Source } from '../features/sources/noun.ts'
+import type { NounThings } from '../features/nouns.ts'
 import type { Task } from '../features/tasks/rules.ts'
 import type { Caller, Need } from './access.ts'
 import type { ServiceDeps, Services } from './services.ts'
 import type { IgnoredFields } from './unknown-names.ts'
 
 /** The parts of a path that name a stored thing. Each is looked up once, before the handler runs. */
-export interface Things {
+export interface Things extends NounThings {
   readonly app: Application
   readonly endpoint: Endpoint
   readonly message: Message
   readonly attempt: Attempt
-  readonly schedule: Schedule
-  readonly source: Source
   readonly task: Task
   readonly erasure: Task
 }

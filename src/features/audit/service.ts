@@ -4,6 +4,7 @@ import type { Incoming } from '../../operations/route.ts'
 import { toApplicationOut } from '../applications/schemas.ts'
 import { shownTokenUrl } from '../credentials/rules.ts'
 import { toStoredOut } from '../endpoints/schemas.ts'
+import { nounNames } from '../nouns.ts'
 import type { AuditEntry } from './rules.ts'
 
 const longestJson = 16_384
@@ -26,7 +27,7 @@ export function auditOf(
 ): ((request: Incoming, found: FoundThings) => AuditEntry) | undefined {
   const reads = method.includes('GET') || method.includes('HEAD')
   if (need.audited === 'none' || (need.audited === 'changes' && reads)) return undefined
-  const last = ['app', 'endpoint', 'schedule', 'source'].find((name) => path.endsWith(`/:${name}`))
+  const last = ['app', 'endpoint', ...nounNames].find((name) => path.endsWith(`/:${name}`))
   return (request, found) => {
     const isNew = last === undefined || found[last as keyof FoundThings] === undefined
     return {
@@ -48,12 +49,11 @@ function without(body: unknown, hidden: readonly string[] = []): unknown {
 }
 
 /** The thing at the end of the path as it is before the call; null for a new one. */
-function beforeOf({ app, endpoint, schedule, source }: FoundThings): string | null {
+function beforeOf({ app, endpoint, ...found }: FoundThings): string | null {
   if (endpoint !== undefined) return jsonOf(toStoredOut(endpoint))
-  if (source !== undefined) return jsonOf(source)
-  if (app === undefined) return null
-  if (schedule !== undefined) return jsonOf(schedule)
-  return jsonOf(toApplicationOut(app))
+  const noun = nounNames.find((name) => found[name] !== undefined)
+  if (noun !== undefined) return jsonOf(found[noun])
+  return app === undefined ? null : jsonOf(toApplicationOut(app))
 }
 
 /** JSON without anything secret, or how long it would have been. */

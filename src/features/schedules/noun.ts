@@ -15,6 +15,7 @@ export const schedule = noun({
   table: 'schedule',
   prefix: 'sch',
   owner: 'application',
+  example: 'daily-digest',
   limit: { most: 1000, things: 'schedules', setting: 'maxSchedulesPerApp' },
   fields: {
     uid: uidField('sch'),

@@ -10,6 +10,7 @@ export const source = noun({
   table: 'source',
   prefix: 'src',
   owner: 'application',
+  example: 'repository',
   limit: { most: 100, things: 'sources', setting: 'maxSourcesPerApp' },
   fields: {
     uid: uidField('src'),

@@ -22,7 +22,7 @@ export interface Limit {
   /** The plural of the kind. */
   readonly things: string
   /** The setting that changes the number. */
-  readonly setting: string
+  readonly setting?: string
 }
 
 /** The row that things of the server are counted behind: the application of operational webhooks, which is never deleted. */

@@ -1,6 +1,7 @@
 import { bumpVersion } from '../../features/applications/rows.ts'
 import { removeHistory } from '../../features/history/rows.ts'
 import { writeChangeNotices } from '../../features/notices/rows.ts'
+import { nouns } from '../../features/nouns.ts'
 import { deleteSourcesOf } from '../../features/sources/rows.ts'
 import { endpointsPerRemoval, rowsPerRemoval } from '../maintenance.ts'
 import type { Store } from '../store.ts'
@@ -12,8 +13,12 @@ const deleteApplicationRow = statement('delete-application')`
   update application set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at')}, version = version + 1
    where key = :app and key > 0 and deleted_at is null
   returning key`
-// Schedules go at once: a schedule that is due would publish into a deleted application. There are a thousand at most.
-const deletesOfApp = ['schedule', 'region', 'portal_look', 'subject_key'].map(
+// They go at once: a schedule that is due would publish into a deleted application. There are a thousand at most. Sources go
+// with their arrivals: see `deleteSourcesOf`.
+const ownedTables = Object.values(nouns).flatMap(({ owner, table }) =>
+  owner === 'application' && table !== 'source' ? [table] : [],
+)
+const deletesOfApp = [...ownedTables, 'region', 'portal_look', 'subject_key'].map(
   (table) => statement(`delete-${table}-of-app`)`delete from ${table} where app = :app`,
 )
 const selectEndpoint = statement('endpoint-exists')`

@@ -2,8 +2,7 @@ import { regionPlace } from '../../features/applications/rows.ts'
 import { signingKeyPlace } from '../../features/audit/rows.ts'
 import { type SealedField, sealedFields } from '../../features/endpoints/rules.ts'
 import { subjectKeyPlace } from '../../features/erasure/rows.ts'
-import { schedule } from '../../features/schedules/noun.ts'
-import { source } from '../../features/sources/noun.ts'
+import { nouns } from '../../features/nouns.ts'
 import { sealedTableOf } from '../../noun/rows.ts'
 import type { StoreContext } from '../store.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
@@ -41,7 +40,6 @@ const tables: readonly SealedTable[] = [
     placeOf: ({ app, key }, column) => ({ app, endpoint: key, field: fieldOf.get(column) as SealedField }),
   },
   { name: 'region', start: { app: -1, name: '' }, columns: ['secret'], isJson: false, placeOf: regionPlace },
-  sealedTableOf(schedule),
   {
     name: 'subject_key',
     start: { app: -1 },
@@ -56,7 +54,9 @@ const tables: readonly SealedTable[] = [
     isJson: false,
     placeOf: ({ id }) => signingKeyPlace(id),
   },
-  sealedTableOf(source),
+  ...Object.values(nouns)
+    .map(sealedTableOf)
+    .filter(({ columns }) => columns.length > 0),
 ]
 const sealedTables = tables.map(withStatements)
 

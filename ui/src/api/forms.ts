@@ -1096,10 +1096,6 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maxLength": 255,
         "description": "Content type of every message. A body without one gets `application/json`, or `application/octet-stream` with `bodyBase64`."
       },
-      "bodyBase64": {
-        "type": "string",
-        "description": "Body of every message as base64, instead of `payload`: any bytes, delivered as they are."
-      },
       "missed": {
         "enum": [
           "skip",
@@ -1126,6 +1122,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           }
         },
         "description": "Your own labels, up to 4096 bytes as JSON."
+      },
+      "bodyBase64": {
+        "type": "string",
+        "description": "Body of every message as base64, instead of `payload`: any bytes, delivered as they are."
       },
       "payload": {
         "type": "object",

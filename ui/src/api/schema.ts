@@ -194,17 +194,17 @@ export type ReplayableOut = { failed: number; failedMore: boolean; messages: num
 
 export type RotateTokenOut = { ingestUrl: string }
 
-export type ScheduleIn = { uid?: string | null; cron: string; timezone?: string; eventType: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; bodyBase64?: string; missed?: "skip" | "once" | "all"; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; payload?: Record<string, unknown> }
+export type ScheduleIn = { uid?: string | null; cron: string; timezone?: string; eventType: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: "skip" | "once" | "all"; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: Record<string, unknown> }
 
-export type ScheduleOut = { id: string; uid: string | null; cron: string; timezone: string; eventType: string; channels: string[] | null; tags: string[] | null; contentType: string; headers: Record<string, string>; sensitiveHeaders: string[]; missed: "skip" | "once" | "all"; missedLimit: number; paused: boolean; metadata: Record<string, string>; failures: number; nextRuns: string[]; lastRuns: ({ at: string; ranAt: string; state: "published" | "failed" | "skipped"; trigger: "cron" | "manual"; msgId: string | null; error: string | null; count: number })[]; createdAt: string; updatedAt: string; payload: Record<string, unknown> }
+export type ScheduleOut = { id: string; uid: string | null; cron: string; timezone: string; eventType: string; channels: string[] | null; tags: string[] | null; contentType: string; missed: "skip" | "once" | "all"; missedLimit: number; paused: boolean; metadata: Record<string, string>; createdAt: string; updatedAt: string; headers: Record<string, string>; sensitiveHeaders: string[]; failures: number; nextRuns: string[]; lastRuns: ({ at: string; ranAt: string; state: "published" | "failed" | "skipped"; trigger: "cron" | "manual"; msgId: string | null; error: string | null; count: number })[]; payload: Record<string, unknown> }
 
-export type SchedulePatch = { uid?: string | null; cron?: string; timezone?: string; eventType?: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; bodyBase64?: string; missed?: "skip" | "once" | "all"; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; payload?: Record<string, unknown> }
+export type SchedulePatch = { uid?: string | null; cron?: string; timezone?: string; eventType?: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: "skip" | "once" | "all"; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: Record<string, unknown> }
 
 export type SchedulePreviewOut = { nextRuns: string[] }
 
 export type ScheduleRanOut = { msgId: string }
 
-export type ScheduleSummaryOut = { id: string; appId: string; appUid: string | null; uid: string | null; cron: string; timezone: string; eventType: string; paused: boolean; failures: number; nextRuns: string[]; lastRuns: ({ at: string; ranAt: string; state: "published" | "failed" | "skipped"; trigger: "cron" | "manual"; msgId: string | null; error: string | null; count: number })[]; createdAt: string; updatedAt: string }
+export type ScheduleSummaryOut = { id: string; appId: string; appUid: string | null; uid: string | null; cron: string; timezone: string; eventType: string; paused: boolean; createdAt: string; updatedAt: string; failures: number; nextRuns: string[]; lastRuns: ({ at: string; ranAt: string; state: "published" | "failed" | "skipped"; trigger: "cron" | "manual"; msgId: string | null; error: string | null; count: number })[] }
 
 export type SessionOut = { sessionId: string | null; kind: "dashboard" | "portal"; name: string | null; expiresAt: string | null; csrfToken: string | null; access: AccessOut }
 
@@ -220,11 +220,11 @@ export type SilenceIn = { rule?: string; subject?: string; seconds: number; star
 
 export type SilenceOut = { id: string; rule: string | null; subject: string | null; from: string; until: string; reason: string; createdBy: string; createdAt: string }
 
-export type SourceCreatedOut = { id: string; uid: string | null; name: string; provider: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; disabled: boolean; damaged: boolean; metadata: Record<string, string>; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; createdAt: string; updatedAt: string; secret: string | null }
+export type SourceCreatedOut = { id: string; uid: string | null; name: string; provider: string; disabled: boolean; metadata: Record<string, string>; createdAt: string; updatedAt: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; damaged: boolean; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; secret: string | null }
 
-export type SourceIn = { provider: "github" | "stripe" | "shopify" | "slack" | "standard" | "twilio" | "meta" | "hmac" | "jwt" | "basic" | "token" | "none"; uid?: string | null; name?: string; settings?: Record<string, unknown>; disabled?: boolean; metadata?: Record<string, string>; secret?: string | null }
+export type SourceIn = { uid?: string | null; name?: string; provider: "github" | "stripe" | "shopify" | "slack" | "standard" | "twilio" | "meta" | "hmac" | "jwt" | "basic" | "token" | "none"; settings?: Record<string, unknown>; disabled?: boolean; metadata?: Record<string, string>; secret?: string | null }
 
-export type SourceOut = { id: string; uid: string | null; name: string; provider: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; disabled: boolean; damaged: boolean; metadata: Record<string, string>; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; createdAt: string; updatedAt: string }
+export type SourceOut = { id: string; uid: string | null; name: string; provider: string; disabled: boolean; metadata: Record<string, string>; createdAt: string; updatedAt: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; damaged: boolean; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null } }
 
 export type SourcePatch = { uid?: string | null; name?: string; settings?: Record<string, unknown>; disabled?: boolean; metadata?: Record<string, string> }
 
@@ -236,7 +236,7 @@ export type SourceSecretOut = { secret: string | null }
 
 export type SourceSecretRotateIn = { secret?: string | null; gracePeriodSeconds?: number | null }
 
-export type SourceSummaryOut = { id: string; uid: string | null; name: string; provider: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; disabled: boolean; damaged: boolean; metadata: Record<string, string>; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; createdAt: string; updatedAt: string; appId: string; appUid: string | null }
+export type SourceSummaryOut = { id: string; uid: string | null; name: string; provider: string; disabled: boolean; metadata: Record<string, string>; createdAt: string; updatedAt: string; settings: Record<string, unknown>; sensitiveSettings: string[]; url: string | null; ingressUrl: string | null; secrets: ({ expiresAt: string | null })[]; tokens: ({ expiresAt: string | null })[]; damaged: boolean; arrivals: { accepted: number; acceptedAt: string | null; refused: number; refusedAt: string | null; refusedInRow: number; refusedCode: string | null }; appId: string; appUid: string | null }
 
 export type SourceTestIn = { method?: "POST" | "GET"; url?: string; headers?: Record<string, string>; body?: string; bodyBase64?: string }
 
