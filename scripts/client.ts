@@ -19,7 +19,7 @@ interface Schema {
   readonly oneOf?: readonly Schema[]
   readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>
-  readonly patternProperties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: boolean | Schema
   readonly required?: readonly string[]
   readonly description?: string
 }
@@ -122,8 +122,8 @@ function plainType(type: string, schema: Schema): string {
   if (type !== 'object') return type
   const fields = Object.entries(schema.properties ?? {})
   if (fields.length === 0) {
-    const [values] = Object.values(schema.patternProperties ?? {})
-    return `Record<string, ${values === undefined ? 'unknown' : typeOf(values)}>`
+    const values = schema.additionalProperties
+    return `Record<string, ${typeof values === 'object' ? typeOf(values) : 'unknown'}>`
   }
   const required = new Set(schema.required)
   return objectOf(fields.map(([name, field]) => `${nameOf(name)}${required.has(name) ? '' : '?'}: ${typeOf(field)}`))
@@ -134,8 +134,29 @@ function nameOf(name: string): string {
 }
 
 function formsFile({ components }: Document): string {
-  const forms = Object.fromEntries(formSchemas.map((name) => [name, components.schemas[name]]))
+  const forms = Object.fromEntries(
+    formSchemas.map((name) => [name, withoutReferences(components.schemas[name], components)]),
+  )
   return `${heading}import type { FormSchema } from '../parts/form.tsx'\n\nexport const forms: Readonly<Record<${formSchemas.map((name) => `'${name}'`).join(' | ')}, FormSchema>> = ${JSON.stringify(forms, null, 2)}\n`
+}
+
+/** A schema with the parts that it refers to, where `null` is one of the types again: a form knows no references. */
+function withoutReferences(node: unknown, components: Document['components']): unknown {
+  if (Array.isArray(node)) return node.map((each) => withoutReferences(each, components))
+  if (typeof node !== 'object' || node === null) return node
+  const { $ref, anyOf, ...about } = node as Schema & Readonly<Record<string, unknown>>
+  if ($ref !== undefined) {
+    const named = components.schemas[$ref.slice($ref.lastIndexOf('/') + 1)]
+    return { ...(withoutReferences(named, components) as object), ...about }
+  }
+  const [first, ...others] = anyOf?.filter(({ type }) => type !== 'null') ?? []
+  if (first?.$ref === undefined || others.length > 0 || anyOf?.length !== 2) {
+    return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, withoutReferences(value, components)]))
+  }
+  const { type, ...rest } = withoutReferences(first, components) as Schema
+  const types = type === undefined ? {} : { type: [...[type].flat(), 'null'] }
+  if (rest.anyOf !== undefined) return { ...rest, anyOf: [...rest.anyOf, { type: 'null' }], ...about }
+  return { ...types, ...rest, ...(rest.enum && { enum: [...rest.enum, null] }), ...about }
 }
 
 if (import.meta.main) writeClient()

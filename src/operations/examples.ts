@@ -124,7 +124,7 @@ export const examples: Readonly<Record<string, Example>> = {
       ],
     },
   },
-  'v1.message.create-raw': {
+  'v1.message.create-from-bytes': {
     query: { event_type: 'invoice.paid', event_id: 'invoice-1042' },
     body: '<invoice number="1042"><amount>49.00</amount></invoice>',
     contentType: 'application/xml',

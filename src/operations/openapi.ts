@@ -1,8 +1,10 @@
 import { type TSchema, Type } from 'typebox'
+import { noticeSchemas } from '../features/notices/schemas.ts'
 import { namedSchemas, nouns } from '../features/routes.ts'
 import { codesByStatus, remedyOf } from './errors.ts'
 import { exampleAnswers, exampleName, examples, pathParameters } from './examples.ts'
 import { text, whole } from './fields.ts'
+import { withNames } from './openapi-names.ts'
 import { anyBytes, isBodyOptional, type JsonLines, type Route, urlOf } from './route.ts'
 
 /** The version of the API, which is not the program's: it changes when a client would have to. */
@@ -32,12 +34,21 @@ export const ValidationProblem = Type.Object({
 
 /** Schemas with a name stand once under `components` and are referred to everywhere else. */
 const schemaNames: ReadonlyMap<unknown, string> = new Map(
-  Object.entries({ ...namedSchemas, Problem, ValidationProblem }).map(([name, schema]) => [schema, name]),
+  Object.entries({ ...namedSchemas, Problem, ValidationProblem })
+    .map(([name, schema]): [unknown, string] => [schema, name])
+    .concat(Object.values(noticeSchemas).map(({ name, body }) => [body, name])),
 )
 
-function componentSchemas(): Record<string, unknown> {
-  const entries = [...schemaNames].map(([schema, name]) => [name, written(schema)] as const)
-  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
+const anyNotice = 'OperationalWebhookEvent'
+
+function componentSchemas(): Record<string, Record<string, unknown>> {
+  const named = [...schemaNames].map(([schema, name]) => [name, written(schema) as Record<string, unknown>] as const)
+  const notices = Object.entries(noticeSchemas).map(
+    ([type, { body }]) => [type, used(body) as { $ref: string }] as const,
+  )
+  const mapping = Object.fromEntries(notices.map(([type, { $ref }]) => [type, $ref]))
+  const union = { oneOf: notices.map(([, reference]) => reference), discriminator: { propertyName: 'type', mapping } }
+  return { ...Object.fromEntries(named), [anyNotice]: union }
 }
 
 /** A schema, or a part of one, as the document writes it where it is used. */
@@ -62,6 +73,7 @@ export function openApiDocument() {
       paths[at] = { ...paths[at], [method.toLowerCase()]: operationObject(tag, route) }
     }
   }
+  const named = withNames({ paths, webhooks: webhooks(), schemas: componentSchemas() })
   return {
     openapi: '3.1.0',
     info: {
@@ -74,7 +86,8 @@ export function openApiDocument() {
     servers: [{ url: '/' }],
     tags: nouns.flatMap(({ tag, description }) => (description === undefined ? [] : [{ name: tag, description }])),
     security: [{ key: [] }],
-    paths,
+    paths: named.paths,
+    webhooks: named.webhooks,
     components: {
       securitySchemes: {
         key: {
@@ -83,10 +96,42 @@ export function openApiDocument() {
           description: 'An API key with the named scope, or a token made for one application.',
         },
       },
-      schemas: componentSchemas(),
+      schemas: named.schemas,
       responses: problems(),
     },
   }
+}
+
+/** The messages that the endpoints of operational webhooks get, by event type. */
+function webhooks(): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(noticeSchemas).map(([type, { name, summary, body }]) => [
+      type,
+      {
+        post: {
+          operationId: name,
+          summary,
+          tags: ['Operational Webhook'],
+          security: [],
+          requestBody: { required: true, content: { 'application/json': { schema: used(body) } } },
+          responses: noticeTaken,
+        },
+      },
+    ]),
+  )
+}
+
+const noticeTaken = { '2XX': { description: 'Taken. Any other answer is a failed attempt.' } }
+
+/**
+ * The same as `webhooks`, by the operation that asks for it. Generators that know no `webhooks` leave out what no operation
+ * refers to: oapi-codegen made functions for types that it had left out.
+ */
+function callbacks({ id }: Route) {
+  if (id !== 'v1.operational-webhook.endpoint.create') return {}
+  const schema = { $ref: `#/components/schemas/${anyNotice}` }
+  const requestBody = { required: true, content: { 'application/json': { schema } } }
+  return { callbacks: { notice: { '{$request.body#/url}': { post: { requestBody, responses: noticeTaken } } } } }
 }
 
 function operationObject(tag: string, route: Route) {
@@ -104,6 +149,7 @@ function operationObject(tag: string, route: Route) {
       ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(id, status, answer)])),
       ...problemReferences(route),
     },
+    ...callbacks(route),
   }
 }
 
@@ -122,7 +168,7 @@ function parameters({ id, method, path, query, need }: Route) {
     required?: string[]
   }
   const inQuery = Object.entries(properties).map(([name, schema]) => {
-    const described = used(schema) as { description?: string }
+    const described = used(schema) as { description?: string; type?: unknown }
     const { description, ...rest } = described
     return {
       name,
@@ -130,7 +176,7 @@ function parameters({ id, method, path, query, need }: Route) {
       required: required.includes(name),
       ...(description === undefined ? {} : { description }),
       schema: rest,
-      ...(Object.hasOwn(example, name) ? { example: example[name] } : {}),
+      ...(Object.hasOwn(example, name) ? { example: inList(rest, example[name]) } : {}),
     }
   })
   const idempotency = {
@@ -143,6 +189,11 @@ function parameters({ id, method, path, query, need }: Route) {
   return [...inPath, ...inQuery, ...(method === 'POST' && need !== 'open' ? [idempotency] : [])]
 }
 
+/** An example of a parameter that is a list is written as one name. */
+function inList({ type }: { readonly type?: unknown }, value: unknown): unknown {
+  return type === 'array' && !Array.isArray(value) ? [value] : value
+}
+
 function requestBody(route: Route) {
   const { body } = route
   const { body: example, contentType = '*/*' } = examples[route.id] ?? {}
@@ -150,7 +201,7 @@ function requestBody(route: Route) {
     body === anyBytes
       ? [contentType, { description: 'Any bytes of any content type; both are delivered as they are.' }]
       : typeof body === 'object' && 'lines' in body
-        ? ['application/jsonl', used((body as JsonLines).lines)]
+        ? ['application/jsonl', linesOf(body as JsonLines)]
         : ['application/json', used(body as TSchema)]
   const content = { schema, ...(example === undefined ? {} : { example }) }
   return {
@@ -165,13 +216,22 @@ function response(id: string, status: string, answer: TSchema | JsonLines | null
   const { status: exampleStatus, body } = exampleAnswers()[id] ?? {}
   const example = exampleStatus === status ? { example: body } : {}
   if ('lines' in answer) {
-    const lines = { schema: used((answer as JsonLines).lines), ...example }
-    if ('events' in answer) {
-      return { description: 'Server-sent events; the data of each is JSON', content: { 'text/event-stream': lines } }
+    const isStream = 'events' in answer
+    const text = typeof body === 'string' ? body : JSON.stringify(body)
+    const lines = {
+      schema: linesOf(answer as JsonLines),
+      ...(exampleStatus === status && { example: isStream ? `data: ${text}\n\n` : `${text}\n` }),
     }
-    return { description: 'One JSON value per line', content: { 'application/jsonl': lines } }
+    return isStream
+      ? { description: 'Server-sent events; the data of each is JSON', content: { 'text/event-stream': lines } }
+      : { description: 'One JSON value per line', content: { 'application/jsonl': lines } }
   }
   return { description, content: { 'application/json': { schema: used(answer as TSchema), ...example } } }
+}
+
+/** Lines are a text for a client, and so they are for a generated one; `contentSchema` has the schema of each. */
+function linesOf({ lines }: JsonLines) {
+  return { type: 'string', contentSchema: used(lines) }
 }
 
 const descriptions: Readonly<Record<string, string>> = {

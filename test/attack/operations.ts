@@ -34,7 +34,8 @@ export function readOperations(seed: number): Operation[] {
 
 function operationOf(document: Node, path: string, method: string, operation: Node, seed: number): Operation {
   const [type = 'application/json', content] = Object.entries<Node>(operation.requestBody?.content ?? {})[0] ?? []
-  const schema = resolved(document, content?.schema ?? {}, 0)
+  const { contentSchema, ...text } = content?.schema ?? {}
+  const schema = resolved(document, contentSchema ?? text, 0)
   const values = valuesOf(schema)
   const sample = (arbitrary: fc.Arbitrary<unknown>) =>
     fc.sample(arbitrary, { numRuns: samples, seed }).map((value) => JSON.stringify(value) ?? 'null')
@@ -53,7 +54,7 @@ function operationOf(document: Node, path: string, method: string, operation: No
 
 /** A schema without references; one that refers to itself ends after a few levels. */
 function resolved(document: Node, node: Node, depth: number): Node {
-  if (depth > 12) return {}
+  if (depth > 30) return {}
   if (Array.isArray(node)) return node.map((one) => resolved(document, one, depth + 1))
   if (typeof node !== 'object' || node === null) return node
   if (typeof node.$ref === 'string') {

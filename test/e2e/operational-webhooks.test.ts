@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Webhook } from 'svix'
+import { Compile } from 'typebox/schema'
+import { noticeSchemas } from '../../src/features/notices/schemas.ts'
 import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
 import { apiKey, Program } from './program.ts'
@@ -10,6 +12,14 @@ import { type Server, startHere } from './server-here.ts'
 interface Told {
   readonly type: string
   readonly data: Readonly<Record<string, unknown>>
+}
+
+/** The same schema, without room for fields that it does not name. */
+function closed(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(closed)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const inside = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]))
+  return 'properties' in inside && inside.type !== undefined ? { ...inside, additionalProperties: false } : inside
 }
 
 async function call<T>({ api }: Server, method: string, path: string, body?: unknown): Promise<T> {
@@ -96,6 +106,12 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await hears('message.attempt.recovered bad')
       await ask('DELETE', '/app/acme/endpoint/bad')
       await hears('endpoint.deleted bad')
+
+      // The reference describes each of them, with all of its fields.
+      for (const told of heard()) {
+        const schema = closed(noticeSchemas[told.type]?.body) as object
+        assert.deepEqual(Compile(schema).Errors(told)[1], [], JSON.stringify(told))
+      }
 
       const ids = receiver.arrivals.filter(({ path }) => path === '/ops').map(({ headers }) => headers['webhook-id'])
       const distinct = heard().map((told) => JSON.stringify(told))

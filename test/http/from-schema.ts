@@ -23,10 +23,11 @@ const meaningful: Readonly<Record<string, readonly string[]>> = {
 
 /** Values that a schema allows. `name` is the field they stand in. */
 export function valuesOf(schema: unknown, name = ''): fc.Arbitrary<unknown> {
-  const { type, anyOf, enum: options, const: constant } = schema as JsonSchema
+  const { type, anyOf, oneOf, enum: options, const: constant } = schema as JsonSchema
   if (constant !== undefined) return fc.constant(constant)
   if (options !== undefined) return fc.constantFrom(...options)
-  if (anyOf !== undefined) return fc.oneof(...anyOf.map((option) => valuesOf(option, name)))
+  const forms = anyOf ?? oneOf
+  if (forms !== undefined) return fc.oneof(...forms.map((option) => valuesOf(option, name)))
   const types = [type ?? 'any'].flat()
   return fc.oneof(...types.map((one) => valuesOfType(one, schema as JsonSchema, name)))
 }
@@ -46,11 +47,14 @@ function valuesOfType(type: string, schema: JsonSchema, name: string): fc.Arbitr
   return fc.jsonValue({ maxDepth: 2 })
 }
 
-function objectsOf({ properties, required = [], patternProperties }: JsonSchema): fc.Arbitrary<unknown> {
+function objectsOf({ properties, required = [], ...map }: JsonSchema): fc.Arbitrary<unknown> {
   if (properties === undefined || Object.keys(properties).length === 0) {
-    const values = Object.values(patternProperties ?? {})[0]
+    // The schemas of routes have the one, and those of the reference the other.
+    const values = Object.values(map.patternProperties ?? {})[0] ?? map.additionalProperties
     const keys = fc.constantFrom('a', 'b-1', 'x-test')
-    return fc.dictionary(keys, values === undefined ? fc.jsonValue({ maxDepth: 2 }) : valuesOf(values), { maxKeys: 3 })
+    return fc.dictionary(keys, typeof values !== 'object' ? fc.jsonValue({ maxDepth: 2 }) : valuesOf(values), {
+      maxKeys: 3,
+    })
   }
   const fields = Object.fromEntries(Object.entries(properties).map(([key, field]) => [key, valuesOf(field, key)]))
   // Without a prototype there is nothing that JSON would lose.

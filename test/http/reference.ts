@@ -59,6 +59,7 @@ export interface JsonSchema {
   readonly required?: readonly string[]
   readonly items?: JsonSchema
   readonly anyOf?: readonly JsonSchema[]
+  readonly oneOf?: readonly JsonSchema[]
   readonly enum?: readonly unknown[]
   readonly const?: unknown
   readonly minimum?: number
@@ -69,5 +70,6 @@ export interface JsonSchema {
   readonly maxItems?: number
   readonly pattern?: string
   readonly format?: string
+  readonly additionalProperties?: boolean | JsonSchema
   readonly patternProperties?: Readonly<Record<string, JsonSchema>>
 }

@@ -103,7 +103,7 @@ export const messages = {
       },
     }),
     route('POST /app/:app/msg/raw', publish, {
-      id: 'v1.message.create-raw',
+      id: 'v1.message.create-from-bytes',
       summary: 'Publish any bytes, to be delivered with their content type',
       query: RawQuery,
       body: anyBytes,

@@ -57,15 +57,11 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "anyOf": [
           {
             "type": "string",
-            "const": "webhook"
-          },
-          {
-            "type": "string",
-            "const": "svix"
-          },
-          {
-            "type": "string",
-            "const": "both"
+            "enum": [
+              "webhook",
+              "svix",
+              "both"
+            ]
           },
           {
             "type": "object",
@@ -126,12 +122,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           "object",
           "null"
         ],
-        "patternProperties": {
-          "^.*$": {
-            "type": "string"
-          }
-        },
-        "description": "Header templates of all its endpoints, by name; an endpoint replaces those of the same name. See `headerTemplates` of an endpoint."
+        "description": "Header templates of all its endpoints, by name; an endpoint replaces those of the same name. See `headerTemplates` of an endpoint.",
+        "additionalProperties": {
+          "type": "string"
+        }
       },
       "maxInFlight": {
         "type": [
@@ -202,10 +196,8 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
       },
       "metadata": {
         "type": "object",
-        "patternProperties": {
-          "^.*$": {
-            "type": "string"
-          }
+        "additionalProperties": {
+          "type": "string"
         },
         "description": "Your own labels, up to 4096 bytes as JSON."
       }
@@ -338,6 +330,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Time limit of one attempt; the server's setting by default."
       },
       "method": {
+        "type": "string",
         "enum": [
           "POST",
           "PUT",
@@ -357,7 +350,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         ],
         "properties": {
           "waits": {
-            "anyOf": [
+            "oneOf": [
               {
                 "type": "object",
                 "required": [
@@ -426,9 +419,17 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
                 "additionalProperties": false
               }
             ],
+            "discriminator": {
+              "propertyName": "kind",
+              "mapping": {
+                "list": "#/components/schemas/EndpointRetryWaitsListIn",
+                "exponential": "#/components/schemas/EndpointRetryWaitsExponentialIn"
+              }
+            },
             "description": "Waits between attempts: a list, or growing up to a cap."
           },
           "jitter": {
+            "type": "string",
             "enum": [
               "full",
               "equal",
@@ -444,6 +445,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
             "description": "No attempt begins after this time."
           },
           "retryAfter": {
+            "type": "string",
             "enum": [
               "receiver",
               "later"
@@ -473,14 +475,12 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           "object",
           "null"
         ],
-        "patternProperties": {
-          "^.*$": {
-            "type": "string",
-            "maxLength": 4096
-          }
-        },
         "maxProperties": 64,
-        "description": "Headers of every attempt. The values of headers whose names mark them as secrets are never shown again."
+        "description": "Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.",
+        "additionalProperties": {
+          "type": "string",
+          "maxLength": 4096
+        }
       },
       "auth": {
         "type": [
@@ -492,6 +492,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         ],
         "properties": {
           "kind": {
+            "type": "string",
             "enum": [
               "bearer",
               "basic",
@@ -554,6 +555,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
             "description": "Client secret of `oauth2`; when it is absent, the stored one stays, for the same token endpoint and client."
           },
           "method": {
+            "type": [
+              "string",
+              "null"
+            ],
             "enum": [
               "client_secret_basic",
               "client_secret_post",
@@ -637,10 +642,8 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
       },
       "metadata": {
         "type": "object",
-        "patternProperties": {
-          "^.*$": {
-            "type": "string"
-          }
+        "additionalProperties": {
+          "type": "string"
         },
         "description": "Your own labels, up to 4096 bytes as JSON."
       },
@@ -649,12 +652,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           "object",
           "null"
         ],
-        "patternProperties": {
-          "^.*$": {
-            "type": "string"
-          }
-        },
-        "description": "Headers of every attempt with values of the delivery, by name, such as `{\"X-Event\": \"{eventType}\"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`, and `{header:NAME}` for a header with which the message arrived at a source. `User-Agent` replaces that of Sluice."
+        "description": "Headers of every attempt with values of the delivery, by name, such as `{\"X-Event\": \"{eventType}\"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`, and `{header:NAME}` for a header with which the message arrived at a source. `User-Agent` replaces that of Sluice.",
+        "additionalProperties": {
+          "type": "string"
+        }
       },
       "connectTimeoutMs": {
         "type": [
@@ -669,7 +670,9 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "anyOf": [
           {
             "type": "string",
-            "const": "off"
+            "enum": [
+              "off"
+            ]
           },
           {
             "type": "object",
@@ -751,6 +754,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Deliveries that may wait; the server's limit by default."
       },
       "overflow": {
+        "type": [
+          "string",
+          "null"
+        ],
         "enum": [
           "refuse",
           "drop_oldest",
@@ -769,6 +776,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Longest time a delivery may wait, tried or not; the limit of the retry policy by default."
       },
       "whileDisabled": {
+        "type": [
+          "string",
+          "null"
+        ],
         "enum": [
           "hold",
           "drop",
@@ -777,6 +788,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Policy for messages published while the endpoint is disabled: `hold` (default), or `drop` with a dead letter."
       },
       "order": {
+        "type": [
+          "string",
+          "null"
+        ],
         "enum": [
           "none",
           "fifo",
@@ -786,6 +801,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Ordering: `none` (default), `fifo` for one at a time as accepted, `key` for the same per `orderingKey`."
       },
       "deadHead": {
+        "type": [
+          "string",
+          "null"
+        ],
         "enum": [
           "skip",
           "block",
@@ -865,14 +884,16 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           },
           "rename": {
             "type": "object",
-            "patternProperties": {
-              "^(/([^~/]|~[01])*)+$": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 256
-              }
-            },
             "maxProperties": 100,
+            "propertyNames": {
+              "type": "string",
+              "pattern": "^(/([^~/]|~[01])*)+$"
+            },
+            "additionalProperties": {
+              "type": "string",
+              "minLength": 1,
+              "maxLength": 256
+            },
             "description": "New names of fields, by JSON pointer to the old ones"
           },
           "pseudonymize": {
@@ -902,6 +923,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Region whose workers deliver to the endpoint; its application's by default. Pseudonyms are made with the application's secret of this region."
       },
       "signature": {
+        "type": [
+          "string",
+          "null"
+        ],
         "enum": [
           "standard",
           "stored",
@@ -963,16 +988,12 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           "object",
           "null"
         ],
-        "patternProperties": {
-          "^.*$": {
-            "type": "object",
-            "patternProperties": {
-              "^.*$": {}
-            }
-          }
-        },
         "maxProperties": 100,
-        "description": "JSON Schemas of the payload by version, such as `{\"1\": {\"type\": \"object\"}}`."
+        "description": "JSON Schemas of the payload by version, such as `{\"1\": {\"type\": \"object\"}}`.",
+        "additionalProperties": {
+          "type": "object",
+          "additionalProperties": {}
+        }
       },
       "featureFlags": {
         "type": [
@@ -1082,14 +1103,12 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           "object",
           "null"
         ],
-        "patternProperties": {
-          "^.*$": {
-            "type": "string",
-            "maxLength": 4096
-          }
-        },
         "maxProperties": 64,
-        "description": "Headers of every attempt. The values of headers whose names mark them as secrets are never shown again."
+        "description": "Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.",
+        "additionalProperties": {
+          "type": "string",
+          "maxLength": 4096
+        }
       },
       "contentType": {
         "type": "string",
@@ -1097,6 +1116,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Content type of every message. A body without one gets `application/json`, or `application/octet-stream` with `bodyBase64`."
       },
       "missed": {
+        "type": "string",
         "enum": [
           "skip",
           "once",
@@ -1116,10 +1136,8 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
       },
       "metadata": {
         "type": "object",
-        "patternProperties": {
-          "^.*$": {
-            "type": "string"
-          }
+        "additionalProperties": {
+          "type": "string"
         },
         "description": "Your own labels, up to 4096 bytes as JSON."
       },
@@ -1149,6 +1167,10 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "The value that names the person in payloads, at one of the subjectPointers: exactly as the text is there, or as the number is written."
       },
       "waiting": {
+        "type": [
+          "string",
+          "null"
+        ],
         "enum": [
           "cancel",
           "deliver-without",

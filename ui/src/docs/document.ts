@@ -7,10 +7,13 @@ export interface Schema {
   readonly type?: string | readonly string[]
   readonly description?: string
   readonly properties?: Readonly<Record<string, Schema>>
-  readonly patternProperties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: boolean | Schema
+  /** The schema of each line of a text. */
+  readonly contentSchema?: Schema
   readonly required?: readonly string[]
   readonly items?: Schema
   readonly anyOf?: readonly Schema[]
+  readonly oneOf?: readonly Schema[]
   readonly enum?: readonly unknown[]
   readonly const?: unknown
   readonly default?: unknown
@@ -131,6 +134,7 @@ export function referenceOf({ info, tags, paths, components }: Document): Refere
 
 /** The schema that a reference names. */
 export function resolve(schema: Schema, schemas: Reference['schemas']): Schema {
+  if (schema.contentSchema !== undefined) return resolve(schema.contentSchema, schemas)
   return schema.$ref === undefined ? schema : (schemas[nameOf(schema.$ref)] ?? {})
 }
 

@@ -36,13 +36,15 @@ export function Fields({ fields, schemas }: { fields: readonly Field[]; schemas:
 }
 
 function FieldRow({ field: { name, required, schema }, schemas }: { field: Field; schemas: Schemas }) {
-  const limits = limitsOf(schema)
-  const description = schema.description ?? resolve(schema, schemas).description
+  const whole = resolve(schema, schemas)
+  const limits = limitsOf({ ...whole, ...schema })
+  const choices = choicesOf(schema, schemas)
+  const description = schema.description ?? whole.description
   return (
     <div class="field-row">
       <dt>
         <code class="name">{name}</code>
-        <span class="type">{typeOf(schema)}</span>
+        <span class="type">{typeOf(schema, schemas)}</span>
         {required && <span class="required">required</span>}
       </dt>
       <dd>
@@ -51,9 +53,9 @@ function FieldRow({ field: { name, required, schema }, schemas }: { field: Field
             <Prose text={description} />
           </p>
         )}
-        {choicesOf(schema).length > 0 && (
+        {choices.length > 0 && (
           <p class="choices">
-            {choicesOf(schema).map((choice) => (
+            {choices.map((choice) => (
               <code key={choice}>{choice}</code>
             ))}
           </p>
@@ -117,7 +119,7 @@ export function Shape({ schema, schemas, isAnswer }: ShapeProps) {
   return (
     <>
       <p class="hint">
-        {typeOf(schema)}
+        {typeOf(schema, schemas)}
         {whole.description !== undefined && (
           <>
             : <Prose text={whole.description} />
@@ -139,31 +141,48 @@ export function Shape({ schema, schemas, isAnswer }: ShapeProps) {
 
 /** The objects within a schema: itself, its items, its alternatives, or the values of a map. */
 function innerOf(schema: Schema, schemas: Schemas): Schema[] {
-  const { items, anyOf = [], patternProperties = {} } = schema
-  const near = [schema, ...(items === undefined ? [] : [items]), ...anyOf, ...Object.values(patternProperties)]
-  const lists = anyOf.flatMap((each) => (each.items === undefined ? [] : [each.items]))
-  return [...near, ...lists].filter((each) => Object.keys(resolve(each, schemas).properties ?? {}).length > 0)
+  const { items, additionalProperties: values } = schema
+  const near = [schema, ...(items === undefined ? [] : [items]), ...(typeof values === 'object' ? [values] : [])]
+  const forms = [schema, ...formsOf(schema)].flatMap((each) => formsOf(resolve(each, schemas)))
+  const lists = forms.flatMap((each) => (each.items === undefined ? [] : [each.items]))
+  return [...new Set([...near, ...formsOf(schema), ...forms, ...lists])].filter(
+    (each) => Object.keys(resolve(each, schemas).properties ?? {}).length > 0,
+  )
+}
+
+/** The alternatives of a union, and of a value that may be null. */
+function formsOf({ anyOf = [], oneOf = [] }: Schema): readonly Schema[] {
+  return [...anyOf, ...oneOf]
 }
 
 /** The type of a value in a word or two. */
-export function typeOf(schema: Schema): string {
-  if (schema.$ref !== undefined) return nameOf(schema.$ref)
-  if (schema.const !== undefined) return JSON.stringify(schema.const)
-  if (schema.anyOf !== undefined) return [...new Set(schema.anyOf.map(typeOf))].join(' or ')
-  if (schema.enum !== undefined) return 'one of'
-  const types = [schema.type ?? 'any'].flat()
-  return types.map((type) => typeName(type, schema)).join(' or ')
+export function typeOf(schema: Schema, schemas: Schemas): string {
+  if (schema.contentSchema !== undefined) return `lines of ${typeOf(schema.contentSchema, schemas)}`
+  const { const: constant, enum: choices, type, properties } = resolve(schema, schemas)
+  if (constant !== undefined) return JSON.stringify(constant)
+  if (choices !== undefined) return 'one of'
+  const forms = formsOf(resolve(schema, schemas))
+  if (forms.length > 0) return [...new Set(forms.map((each) => typeOf(each, schemas)))].join(' or ')
+  if (schema.$ref !== undefined && properties !== undefined) return nameOf(schema.$ref)
+  return [type ?? 'any']
+    .flat()
+    .map((each) => typeName(each, resolve(schema, schemas), schemas))
+    .join(' or ')
 }
 
-function typeName(type: string, schema: Schema): string {
-  if (type === 'array') return `list of ${typeOf(schema.items ?? {})}`
-  const [values] = Object.values(schema.patternProperties ?? {})
-  if (type === 'object' && values !== undefined) return `map of ${typeOf(values)}`
-  return type === 'string' && schema.format !== undefined ? schema.format : type
+function typeName(type: string, schema: Schema, schemas: Schemas): string {
+  const { items = {}, additionalProperties: values, format } = schema
+  if (type === 'array') return `list of ${typeOf(items, schemas)}`
+  if (type === 'object' && typeof values === 'object') return `map of ${typeOf(values, schemas)}`
+  return type === 'string' && format !== undefined ? format : type
 }
 
-function choicesOf({ enum: choices = [], items }: Schema): string[] {
-  return [...choices, ...(items?.enum ?? [])].map((choice) => JSON.stringify(choice))
+/** The words that a value is chosen from: its own, those of its items, or of its alternatives. */
+function choicesOf(schema: Schema, schemas: Schemas): string[] {
+  const { enum: choices = [], items } = resolve(schema, schemas)
+  const own = [...choices, ...(items === undefined ? [] : (resolve(items, schemas).enum ?? []))]
+  const ofForms = formsOf(resolve(schema, schemas)).flatMap((each) => resolve(each, schemas).enum ?? [])
+  return [...own, ...ofForms].map((choice) => JSON.stringify(choice))
 }
 
 function limitsOf(schema: Schema): string[] {

@@ -10,9 +10,10 @@ export interface FormSchema {
   readonly enum?: readonly unknown[]
   readonly const?: unknown
   readonly anyOf?: readonly FormSchema[]
+  readonly oneOf?: readonly FormSchema[]
+  readonly discriminator?: unknown
   readonly items?: FormSchema
   readonly properties?: Readonly<Record<string, FormSchema>>
-  readonly patternProperties?: Readonly<Record<string, FormSchema>>
   readonly required?: readonly string[]
   readonly description?: string
   readonly minimum?: number
@@ -24,6 +25,7 @@ export interface FormSchema {
   readonly maxItems?: number
   readonly maxProperties?: number
   readonly additionalProperties?: unknown
+  readonly propertyNames?: unknown
   readonly format?: string
   readonly uniqueItems?: boolean
 }
