@@ -4,11 +4,11 @@
 #     curl --proto '=https' --tlsv1.2 -fsSLO https://github.com/OWNER/sluice/releases/latest/download/install.sh
 #     sh install.sh [--to DIRECTORY]
 #
-# DIRECTORY is /usr/local/bin, or ~/.local/bin where you may not write to that. SLUICE_INSTALL_FROM names a mirror.
+# DIRECTORY is /usr/local/bin, or ~/.local/bin where you may not write to that. INSTALL_FROM names a mirror.
 set -eu
 
 version='@VERSION@'
-from="${SLUICE_INSTALL_FROM:-https://github.com/OWNER/sluice/releases/download/v$version}"
+from="${INSTALL_FROM:-https://github.com/OWNER/sluice/releases/download/v$version}"
 to=''
 
 fail() {

@@ -3,16 +3,8 @@ import { type Command as Commander, Option } from 'commander'
 import { type Loaded, loadConfig, showSetting, showSettings } from '../runtime/config.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { duration } from '../runtime/setting-kinds.ts'
-import {
-  type Config,
-  flagOf,
-  type Setting,
-  type SettingName,
-  sectionOf,
-  settingNames,
-  settings,
-  variableOf,
-} from '../runtime/settings.ts'
+import { flagOf, sectionOf, variableOf } from '../runtime/setting-names.ts'
+import { type Config, type Setting, type SettingName, settingNames, settings } from '../runtime/settings.ts'
 import type { SchemaPlan } from '../store/migrations.ts'
 import { type Options, option, type World } from './command.ts'
 import { drain } from './drain.ts'

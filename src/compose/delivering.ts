@@ -18,6 +18,7 @@ import { Leader } from '../leader/leader.ts'
 import { leaderJobs } from '../leader/leader-jobs.ts'
 import type { Facts } from '../metrics/facts.ts'
 import type { Trial } from '../operations/services.ts'
+import { readAuthorities } from '../runtime/authorities.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -88,6 +89,8 @@ export function senderDepsOf(config: Config): SenderDeps {
     version,
     allowNetworks: permittedNetworks(config),
     allowHttp: config.allowHttp,
+    extraCa: config.caFile === null ? [] : readAuthorities(config.caFile),
+    egress: { proxies: config.egressProxy, noProxy: config.noProxy, resolvedBy: config.egressResolve },
     responseLimitBytes: config.responseLimit,
     responseHeaderLimitBytes: config.responseHeaderLimit,
     retryAfterCapMs: config.retryAfterCap,

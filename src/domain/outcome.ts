@@ -35,6 +35,7 @@ export const outcomeCodes = [
   'connect_timeout',
   'tls_failed',
   'client_certificate', // the receiver refused the client certificate, or asks for one
+  'proxy_failed', //       the egress proxy made no connection, so nothing was sent
   'token_failed', //       the token endpoint gave no access token, so nothing was sent
   'timeout', //            connected, but no complete status line and headers before the deadline
   'reset', //              the connection ended before an answer
@@ -48,7 +49,7 @@ export type OutcomeCode = (typeof outcomeCodes)[number]
 /**
  * The meaning of an outcome for its receiver's health. `unwell`: no answer, or 5xx. `crowded`: 429 without a time. `well`: an
  * answer, whether it accepts the message or not. `nothing`: a Retry-After, which the lane obeys, a 410, or no fault of the
- * receiver, such as a token endpoint that gives no token.
+ * receiver, such as a token endpoint that gives no token or an egress proxy that is down.
  */
 export type HealthSignal = 'well' | 'unwell' | 'crowded' | 'nothing'
 
@@ -58,7 +59,7 @@ export function counts(code: OutcomeCode): boolean {
 }
 
 /** Outcomes that say nothing about the receiver: it was not asked. */
-const noFault: ReadonlySet<OutcomeCode> = new Set(['aborted', 'internal', 'untried', 'token_failed'])
+const noFault: ReadonlySet<OutcomeCode> = new Set(['aborted', 'internal', 'untried', 'proxy_failed', 'token_failed'])
 
 export function signalOf({
   code,

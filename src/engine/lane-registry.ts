@@ -123,6 +123,8 @@ export class LaneRegistry {
       damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
       signatureHeaders: endpoint.appSettings?.signatureHeaders ?? null,
+      egressProxy: endpoint.flow.egressProxy,
+      region: endpoint.region,
       endpointId: endpoint.id,
       headerTemplates: mergedHeaders(endpoint.appSettings?.headerTemplates ?? {}, endpoint.flow.headerTemplates ?? {}),
       shape: bodyShaper(endpoint),

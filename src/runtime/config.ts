@@ -3,7 +3,8 @@ import { BlockList, isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { nearest } from '../domain/phrases.ts'
 import { maskUrl, type SettingKind, WrongValue } from './setting-kinds.ts'
-import { type Config, flagOf, type SettingName, settingNames, settings, variableOf } from './settings.ts'
+import { flagOf, variableOf } from './setting-names.ts'
+import { type Config, type SettingName, settingNames, settings } from './settings.ts'
 
 /** The sources of settings, the strongest first: flags, environment, file. */
 export interface SettingOrigins {

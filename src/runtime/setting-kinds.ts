@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { mostRegions } from '../features/regions/rules.ts'
+import { type EgressProxy, readEgressProxy, shownProxy } from '../wire/egress-proxy.ts'
 import { readNetwork } from '../wire/network.ts'
 import { readPostgresUrl, WrongPostgresUrl } from '../wire/postgres-address.ts'
 import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'
@@ -101,6 +102,33 @@ export const origins: SettingKind<readonly string[]> = listOf(
   'ORIGIN,…',
   'origins such as https://app.example.com,https://*.example.com',
   (part) => /^https?:\/\/(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?$/i.test(part),
+)
+
+/** Proxies by `[NAME=]URL`, separated by commas. Credentials are masked when shown. */
+export const egressProxies: SettingKind<readonly EgressProxy[]> = {
+  placeholder: '[NAME=]URL,…',
+  parse(raw) {
+    const texts = Array.isArray(raw) ? raw : typeof raw === 'string' ? raw.split(',') : [raw]
+    const given = texts.filter((text) => typeof text !== 'string' || text.trim() !== '')
+    const proxies = given.flatMap((text) => (typeof text === 'string' && readEgressProxy(text.trim())) || [])
+    // A wrong text is not repeated: it may contain a password.
+    if (proxies.length < given.length) {
+      throw new WrongValue('proxies such as http://user:password@proxy.internal:3128 or eu=socks5://10.0.0.7:1080')
+    }
+    const names = proxies.map(({ name }) => name)
+    const twice = names.find((name, i) => names.indexOf(name) < i)
+    if (twice !== undefined) throw new WrongValue(`proxies with one ${twice ?? 'URL without a name'} only`)
+    if (names.includes('direct')) throw new WrongValue('proxies with other names than direct, which means none')
+    return proxies
+  },
+  show: (value) => (value.length === 0 ? '(none)' : value.map(shownProxy).join(',')),
+}
+
+/** Hosts, separated by commas, as in NO_PROXY. */
+export const hosts: SettingKind<readonly string[]> = listOf(
+  'HOST,…',
+  'hosts such as internal.example.com,.corp,10.0.0.0/8',
+  (part) => part === '*' || readNetwork(part) !== undefined || /^(\*?\.)?[a-z0-9-]+(\.[a-z0-9-]+)*$/i.test(part),
 )
 
 function regionList(): SettingKind<readonly string[]> {

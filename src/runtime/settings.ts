@@ -6,8 +6,10 @@ import {
   commandLine,
   count,
   duration,
+  egressProxies,
   encryptionKeys,
   filePath,
+  hosts,
   networks,
   origins,
   postgresServer,
@@ -94,6 +96,19 @@ export const settings = {
     'private networks that deliveries may reach; replaces the default, even when empty',
   ),
   allowHttp: setting(toggle, false, 'permit http:// endpoints outside the allowed networks'),
+  caFile: setting(filePath, null, 'certificates (PEM) of authorities that receivers may use, beside the usual ones'),
+  egressProxy: setting(
+    egressProxies,
+    [],
+    'proxies that deliveries leave through: [NAME=]URL,… with http, https or socks5; NAME is a region, or chosen by endpoints (docs/egress.md)',
+    'secret',
+  ),
+  noProxy: setting(hosts, [], 'hosts that deliveries reach without egressProxy: names, .suffix, networks, or *'),
+  egressResolve: setting(
+    choice(['sluice', 'proxy'] as const),
+    'sluice',
+    'where names are resolved behind egressProxy: by Sluice, which checks each address, or by the proxy, which then must',
+  ),
   local: setting(
     toggle,
     false,
@@ -353,41 +368,6 @@ type ValueOf<S> = S extends Setting<infer T> ? T : never
 export type Config = { readonly [Name in SettingName]: ValueOf<(typeof settings)[Name]> }
 
 export const settingNames = Object.keys(settings) as SettingName[]
-
-/** Headings of the list of settings, each by the setting that it begins with. */
-const sections: Partial<Record<SettingName, string>> = {
-  store: 'Server',
-  allowNetworks: 'Networks that deliveries may reach',
-  lease: 'Worker',
-  timeout: 'Attempts',
-  retryAfterCap: 'Retries and circuits',
-  bodyLimit: 'Limits',
-  retention: 'Retention, dead letters and alerts',
-  requestTimeout: 'Slow clients',
-  metricsListen: 'Metrics, shutdown and log',
-}
-
-/** The heading that a setting is listed under. */
-export const sectionOf: Readonly<Record<SettingName, string>> = sectionsOf()
-
-function sectionsOf(): Record<SettingName, string> {
-  let section = ''
-  const named = settingNames.map((name) => {
-    section = sections[name] ?? section
-    return [name, section] as const
-  })
-  return Object.fromEntries(named) as Record<SettingName, string>
-}
-
-/** `inFlight` → `SLUICE_IN_FLIGHT`. */
-export function variableOf(name: string): string {
-  return `SLUICE_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
-}
-
-/** `inFlight` → `--in-flight`. */
-export function flagOf(name: string): string {
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
-}
 
 type Mark = 'secret' | 'api'
 

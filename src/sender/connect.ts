@@ -3,10 +3,13 @@ import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'n
 import type { SecureContext } from 'node:tls'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { ClientCertificate } from '../features/credentials/rules.ts'
+import type { EgressProxy } from '../wire/egress-proxy.ts'
 import { connectTls, createSecureContext, getCACertificates } from '../wire/network.ts'
 import { ConnectFailure, connectFailure } from './classify.ts'
+import type { Egress } from './egress.ts'
 import { type AddressPolicy, isLocalhost, isWebPort } from './guard.ts'
 import type { Resolve, Resolved } from './resolve.ts'
+import { openTunnel, refusal as proxyRefusal } from './tunnel.ts'
 
 /** Scheme, host, port and client certificate: attempts at the same origin share connections. */
 export interface Origin {
@@ -20,6 +23,8 @@ export interface Origin {
   readonly secure: boolean
   /** The certificate that connections show to the receiver; none when it is absent. */
   readonly identity?: Identity
+  /** The proxy through which connections leave; none when it is absent. */
+  readonly proxy?: EgressProxy
 }
 
 /** A client certificate with its chain, and its key, both as PEM. */
@@ -83,9 +88,16 @@ export type Connect = (to: Origin, done: (failure: ConnectFailure | null, socket
 interface ConnectorDeps {
   readonly policy: AddressPolicy
   readonly resolve: Resolve
+  readonly egress: Egress
   readonly extraCa: readonly string[]
   readonly clock: Clock
 }
+
+const tuning = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }
+/** How the bytes of a TLS connection get to the receiver. */
+type Way =
+  | { readonly host: string; readonly port: number; readonly lookup: LookupFunction; readonly autoSelectFamily: true }
+  | { readonly socket: Socket }
 
 const maxSessions = 1000
 
@@ -95,7 +107,7 @@ const maxSessions = 1000
  * those are tried, so a name cannot mean one thing when checked and another when used. A literal never passes through
  * lookup (Node does not ask for it), so it is checked by itself; and what the socket says it reached is checked again.
  */
-export function createConnector({ policy, resolve, extraCa, clock }: ConnectorDeps): Connect {
+export function createConnector({ policy, resolve, egress, extraCa, clock }: ConnectorDeps): Connect {
   // Made once: reading some 150 root certificates costs milliseconds, too much for each connection. With certificates of
   // the operator's own at once, so that a broken one shows at the start.
   let trust = extraCa.length > 0 ? createTrust(extraCa) : undefined
@@ -116,15 +128,12 @@ export function createConnector({ policy, resolve, extraCa, clock }: ConnectorDe
     }
   }
 
-  const openSocket = (to: Origin, lookup: LookupFunction): Socket => {
-    const options = { host: to.host, port: to.port, lookup, autoSelectFamily: true } as const
-    const tuning = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }
-    if (!to.secure) return connectTcp({ ...options, ...tuning })
-
+  /** A TLS connection to the receiver: over a new socket, or over one that a proxy has connected. */
+  const secured = (to: Origin, over: Way): Socket => {
     trust ??= createTrust([])
     const secureContext = to.identity === undefined ? trust : contextOf(to, to.identity)
     const socket = connectTls({
-      ...options,
+      ...over,
       ...tuning,
       secureContext,
       ALPNProtocols: ['http/1.1'],
@@ -142,7 +151,96 @@ export function createConnector({ policy, resolve, extraCa, clock }: ConnectorDe
     return socket
   }
 
+  const openSocket = (to: Origin, lookup: LookupFunction): Socket => {
+    const way = { host: to.host, port: to.port, lookup, autoSelectFamily: true } as const
+    return to.secure ? secured(to, way) : connectTcp({ ...way, ...tuning })
+  }
+
+  /** A connection to the proxy itself. The operator named it, so no address of it is refused. */
+  const openProxy = ({ kind, host, port }: EgressProxy, onOpen: () => void): Socket => {
+    if (kind !== 'https') return connectTcp({ host, port, ...tuning }, onOpen)
+    trust ??= createTrust([])
+    const name = isIP(host) === 0 && { servername: host }
+    return connectTls({ host, port, ...name, ...tuning, secureContext: trust, rejectUnauthorized: true }, onOpen)
+  }
+
+  /** The addresses that a proxy is asked for, one after another: all are permitted. A name where the proxy resolves names. */
+  const destinationsOf = async ({ host, port }: Origin): Promise<readonly string[]> => {
+    if (isIP(host) !== 0) {
+      if (!policy.permits(host)) throw refusal(host, host)
+      return [host]
+    }
+    if (egress.resolvedBy === 'proxy' && !isLocalhost(host)) return [host]
+    const found = await addressesOf(host, port, policy, resolve)
+    return [...found].sort((a, b) => a.family - b.family).map(({ address }) => address)
+  }
+
+  const connectThrough = (proxy: EgressProxy, to: Origin, done: Parameters<Connect>[1]): Connecting => {
+    const opening = new Opening('resolving', clock.steady())
+    let settled = false
+    let socket: Socket | undefined
+    const settle = (failure: ConnectFailure | null): void => {
+      if (settled) return
+      settled = true
+      if (failure) socket?.destroy()
+      done(failure, failure || socket === undefined ? null : socket)
+    }
+    const tryNext = (destinations: readonly string[]): void => {
+      const [host = to.host, ...others] = destinations
+      const toProxy = openProxy(proxy, () => {
+        openTunnel(toProxy, proxy, { host, port: to.port }, (failure) => {
+          if (settled) return
+          if (failure === null) return finish(toProxy)
+          if (failure.outcome === 'proxy_failed' || others.length === 0) return settle(failure)
+          toProxy.destroy()
+          tryNext(others)
+        })
+      })
+      socket = toProxy
+      // Stays for the socket's life, as below.
+      toProxy.on('error', (error: NodeJS.ErrnoException) => {
+        if (opening.phase === 'connecting' && socket === toProxy) {
+          settle(proxyRefusal(proxy, error.code ?? error.message, error))
+        }
+      })
+    }
+    const finish = (toProxy: Socket): void => {
+      if (!to.secure) {
+        opening.enter('open', clock.steady())
+        return settle(null)
+      }
+      opening.enter('securing', clock.steady())
+      const secure = secured(to, { socket: toProxy })
+      socket = secure
+      secure.once('secureConnect', () => {
+        opening.enter('open', clock.steady())
+        settle(null)
+      })
+      secure.on('error', (error) => settle(connectFailure(to, opening.phase, error)))
+    }
+    const begin = async (): Promise<void> => {
+      try {
+        const destinations = await destinationsOf(to)
+        if (settled) return
+        opening.enter('connecting', clock.steady())
+        tryNext(destinations)
+      } catch (error) {
+        if (!(error instanceof ConnectFailure)) throw error
+        settle(error)
+      }
+    }
+    void begin()
+    return {
+      opening,
+      giveUp: () => {
+        settled = true
+        socket?.destroy()
+      },
+    }
+  }
+
   return (to, done) => {
+    if (to.proxy !== undefined) return connectThrough(to.proxy, to, done)
     let settled = false
     const literal = isIP(to.host) !== 0
     const opening = new Opening(literal ? 'connecting' : 'resolving', clock.steady())

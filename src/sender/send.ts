@@ -18,6 +18,9 @@ export interface Target {
   readonly auth?: EndpointAuth | null
   /** Certificates that connections show to the receiver; null for none. */
   readonly clientCertificates?: ClientCertificates | null
+  /** The name of the egress proxy that the endpoint chose, or `direct`; its region's, or that of all others, when missing. */
+  readonly egressProxy?: string | null | undefined
+  readonly region?: string | null | undefined
   /** Nothing is sent to a target whose stored secrets, headers or credentials do not open. */
   readonly damaged?: boolean
   readonly timeoutMs: number

@@ -8,6 +8,7 @@ import { Attempt, type Wire } from './attempt.ts'
 import { unanswered } from './classify.ts'
 import { createConnector } from './connect.ts'
 import { Deadlines } from './deadline.ts'
+import { Egress, type EgressRules } from './egress.ts'
 import { AddressPolicy, type AddressRules } from './guard.ts'
 import { Pool } from './pool.ts'
 import { cached, openDns, type Resolve } from './resolve.ts'
@@ -36,6 +37,8 @@ export interface SenderDeps extends AddressRules {
   readonly tokenTimeoutMs: number
   /** Requests for access tokens a second to one host. */
   readonly tokenRate: number
+  /** Proxies through which attempts leave; none when missing. */
+  readonly egress?: EgressRules
   /** Resolves names; by DNS when missing. */
   readonly resolve?: Resolve
 }
@@ -46,7 +49,8 @@ export function openSender(deps: SenderDeps): Sender {
   const policy = new AddressPolicy(deps)
   const dns = deps.resolve ? undefined : openDns()
   const resolve = cached(deps.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
-  const connect = createConnector({ policy, resolve, extraCa, clock })
+  const egress = new Egress(deps.egress)
+  const connect = createConnector({ policy, resolve, egress, extraCa, clock })
   const pool = new Pool(connect, clock, attemptLimitBytes(responseLimitBytes))
   const limits = { responseLimitBytes, responseHeaderLimitBytes, retryAfterCapMs }
   const wire: Wire = { clock, pool, deadlines: new Deadlines(clock), ...limits }
@@ -57,9 +61,9 @@ export function openSender(deps: SenderDeps): Sender {
   const tokenWire: Wire = { ...wire, responseLimitBytes: tokenAnswerBytes, responseHeaderLimitBytes: 0 }
   let closed = false
   /** The tokens for these credentials; an error text when none can be asked for. */
-  const sourceOf = (auth: OAuth2): TokenSource | string => {
+  const sourceOf = (auth: OAuth2, route: Target): TokenSource | string => {
     const { randomText, tokenTimeoutMs: timeoutMs } = deps
-    const prepared = prepareTokenRequest(auth, policy, { userAgent, timeoutMs, randomText })
+    const prepared = prepareTokenRequest(auth, policy, { userAgent, timeoutMs, randomText, egress, route })
     if (typeof prepared === 'string') return `Token URL: ${prepared}`
     return tokens.sourceOf(auth, async () => {
       try {
@@ -81,11 +85,11 @@ export function openSender(deps: SenderDeps): Sender {
 
   return {
     open(target) {
-      const source = target.auth?.kind === 'oauth2' ? sourceOf(target.auth) : undefined
+      const source = target.auth?.kind === 'oauth2' ? sourceOf(target.auth, target) : undefined
       const authorization = typeof source === 'string' ? undefined : (source ?? fixedAuthorization(target.auth))
       let known: PreparedTarget | string | undefined
       const prepare = () => {
-        known ??= prepareTarget(target, policy, userAgent, deps.signatureHeaders, authorization)
+        known ??= prepareTarget(target, policy, userAgent, egress, deps.signatureHeaders, authorization)
         return known
       }
       return {

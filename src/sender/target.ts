@@ -4,10 +4,12 @@ import { type TraceContext, traceHeadersOf } from '../domain/trace-context.ts'
 import type { SignatureFamily } from '../features/applications/noun.ts'
 import { type ClientCertificate, type ClientCertificates, usableCertificates } from '../features/credentials/rules.ts'
 import type { Method } from '../features/endpoints/rules.ts'
+import { shownProxy } from '../wire/egress-proxy.ts'
 import { type HeaderTemplate, readTemplates, unsendableAt, unsendableValueAt, wireHeaders } from '../wire/headers.ts'
 import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
 import { KeptHeaders } from './answer.ts'
 import type { Origin } from './connect.ts'
+import type { Egress } from './egress.ts'
 import { type AddressPolicy, checkUrl, hostOf, portOf } from './guard.ts'
 import type { OutgoingMessage, Target } from './send.ts'
 
@@ -39,6 +41,7 @@ export function prepareTarget(
   target: Target,
   policy: AddressPolicy,
   userAgent: string,
+  egress: Egress,
   family: SignatureFamily = 'webhook',
   authorization?: Authorization,
 ): PreparedTarget | string {
@@ -63,7 +66,8 @@ export function prepareTarget(
   if (unsendableAt(head) >= 0) return 'One of the headers that Sluice sets for the endpoint cannot be sent.'
 
   const url = new URL(target.url)
-  const origin = originOf(url)
+  const origin = originOf(url, egress, target)
+  if (typeof origin === 'string') return origin
   const certificates = target.clientCertificates ?? []
   // Without TLS nothing would show that the endpoint has a certificate.
   if (certificates.length > 0 && !origin.secure)
@@ -206,13 +210,16 @@ function without(names: ReadonlySet<string>, flat: readonly string[]): string[] 
   return flat.filter((_, i) => !names.has((flat[i - (i % 2)] as string).toLowerCase()))
 }
 
-/** The origin of a URL, without a client certificate. */
-export function originOf(url: URL): Origin {
+/** The origin of a URL, without a client certificate; an error text when its egress proxy does not exist. */
+export function originOf(url: URL, egress: Egress, { egressProxy, region }: Partial<Target> = {}): Origin | string {
   const host = hostOf(url)
+  const proxy = egress.proxyOf(host, egressProxy, region)
+  if (typeof proxy === 'string') return proxy
   const port = portOf(url)
   const authority = host.includes(':') ? `[${host}]` : host
   const base = `${url.protocol}//${authority}:${port}`
-  return { key: base, url: base, host, port, secure: url.protocol === 'https:' }
+  const origin = { key: base, url: base, host, port, secure: url.protocol === 'https:' }
+  return proxy === null ? origin : { ...origin, key: `${base} ${shownProxy(proxy)}`, proxy }
 }
 
 /** A receiver that refused a certificate is not shown it for this long, while another one can be used. */

@@ -4,7 +4,9 @@ import type { RandomText } from '../domain/ids.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { OAuth2 } from '../features/credentials/rules.ts'
 import { KeptHeaders } from './answer.ts'
+import type { Egress } from './egress.ts'
 import { type AddressPolicy, checkUrl } from './guard.ts'
+import type { Target } from './send.ts'
 import { originOf, type PreparedTarget } from './target.ts'
 
 /** An access token, and for how long its server says it is good; undefined when it does not say. */
@@ -33,11 +35,13 @@ const form = 'application/x-www-form-urlencoded'
 export function prepareTokenRequest(
   auth: OAuth2,
   policy: AddressPolicy,
-  { userAgent, timeoutMs, randomText }: TokenRequestContext,
+  { userAgent, timeoutMs, randomText, egress, route }: TokenRequestContext,
 ): PreparedTarget | string {
   const problems = checkUrl(auth.tokenUrl, policy)
   if (problems.length > 0) return problems.join(' ')
   const url = new URL(auth.tokenUrl)
+  const origin = originOf(url, egress, route)
+  if (typeof origin === 'string') return origin
   let key: KeyObject | undefined
   try {
     key = auth.method === 'private_key_jwt' ? createPrivateKey(auth.secret) : undefined
@@ -48,7 +52,7 @@ export function prepareTokenRequest(
   const common = ['user-agent', userAgent, 'accept', 'application/json', 'accept-encoding', 'identity']
   const headers = [...common, 'content-type', form, ...authorization]
   return {
-    origin: originOf(url),
+    origin,
     // The same shape as that of a delivery, for the sake of the attempts that read both.
     identities: undefined,
     timeoutMs,
@@ -73,6 +77,9 @@ interface TokenRequestContext {
   readonly userAgent: string
   readonly timeoutMs: number
   readonly randomText: RandomText
+  readonly egress: Egress
+  /** The endpoint's choice of a proxy, and its region. */
+  readonly route: Pick<Target, 'egressProxy' | 'region'>
 }
 
 /** The parts of a token request that prove the client, without the assertion. */

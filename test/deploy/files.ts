@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { cpSync, globSync, readFileSync, symlinkSync } from 'node:fs'
 import { join, matchesGlob, relative } from 'node:path'
-import { settingNames, variableOf } from '../../src/runtime/settings.ts'
+import { variableOf } from '../../src/runtime/setting-names.ts'
+import { settingNames } from '../../src/runtime/settings.ts'
 
 export const root = join(import.meta.dirname, '../..')
 

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createConnector, type Origin } from '../../src/sender/connect.ts'
+import { Egress } from '../../src/sender/egress.ts'
 import { AddressPolicy, checkUrl } from '../../src/sender/guard.ts'
 import { send, targetAt, testSender } from '../sender/sending.ts'
 import { answer, rawReceiver } from './raw-receiver.ts'
@@ -100,6 +101,7 @@ test('the connector itself refuses a forbidden literal from every caller', async
   const connect = createConnector({
     policy: new AddressPolicy({ allowNetworks: [] }),
     resolve: async () => [],
+    egress: new Egress(),
     extraCa: [],
     clock: systemClock,
   })
@@ -125,6 +127,7 @@ test('a socket that reached a forbidden address after all is closed before anyth
   const connect = createConnector({
     policy: new Fickle({ allowNetworks: [] }),
     resolve: async () => [],
+    egress: new Egress(),
     extraCa: [],
     clock: systemClock,
   })

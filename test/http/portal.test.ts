@@ -57,6 +57,18 @@ describe('an application token', () => {
     assert.equal((await ask('GET', `${api}/event-type`)).json.data.length, 3)
   })
 
+  test('does not choose the way on which deliveries leave the network of the operator', async () => {
+    const { letIn, ask } = await openPortal()
+    const { as } = await letIn()
+    const refused = await as('PATCH', '/app/a/endpoint/one', { egressProxy: 'direct' })
+    assert.deepEqual([refused.status, refused.json.code], [403, 'insufficient_access'])
+    assert.equal((await as('POST', '/app/a/endpoint', { url: 'https://example.com/', egressProxy: 'eu' })).status, 403)
+    const set = await ask('PATCH', `${api}/app/a/endpoint/one`, { egressProxy: 'eu' })
+    assert.deepEqual([set.status, set.json.egressProxy], [200, 'eu'])
+    // A portal that saves the whole endpoint leaves it as it is.
+    assert.equal((await as('PUT', '/app/a/endpoint/one', { url: 'https://example.com/2' })).json.egressProxy, 'eu')
+  })
+
   test('may read and manage the endpoints of its application, and nothing of any other', async () => {
     const { letIn } = await openPortal()
     const { as } = await letIn()

@@ -94,7 +94,7 @@ describe('the install script', { skip: process.platform !== 'linux' ? 'its archi
   after(() => server.close())
 
   const install = (to: string) =>
-    run('sh', [script, '--to', to], { env: { ...process.env, SLUICE_INSTALL_FROM: from } }).catch(
+    run('sh', [script, '--to', to], { env: { ...process.env, INSTALL_FROM: from } }).catch(
       (error) => error as { stdout: string; stderr: string; code: number },
     )
 

@@ -11,7 +11,8 @@ import {
   type SettingOrigins,
   showSetting,
 } from '../../src/runtime/config.ts'
-import { flagOf, settingNames, variableOf } from '../../src/runtime/settings.ts'
+import { flagOf, variableOf } from '../../src/runtime/setting-names.ts'
+import { settingNames } from '../../src/runtime/settings.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'sluice-config-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -82,6 +83,30 @@ describe('settings', () => {
       'inFlight (file wrong.json): must be a whole number from 1 to 100000; not 1.5',
       'bodyLimit (file wrong.json): must be a size such as 64KiB or 1MiB from 1KiB to 64MiB; not [1]',
     ])
+  })
+
+  test('egress proxies are shown without their passwords, and a wrong one is not repeated', () => {
+    const env = {
+      SLUICE_EGRESS_PROXY: 'http://u:hidden@proxy.internal, eu=socks5://10.0.0.7',
+      SLUICE_NO_PROXY: '.corp',
+    }
+    const { config } = load({ env })
+    assert.deepEqual(
+      config.egressProxy.map(({ name, kind, port, password }) => [name, kind, port, password]),
+      [
+        [null, 'http', 3128, 'hidden'],
+        ['eu', 'socks5', 1080, ''],
+      ],
+    )
+    assert.equal(showSetting('egressProxy', config), '****')
+    const two = 'http://a,http://b'
+    for (const wrong of ['hidden@proxy', two, 'direct=http://a']) {
+      const [problem = ''] = problemsOf({ env: { SLUICE_EGRESS_PROXY: wrong } })
+      assert.match(
+        problem,
+        /^egressProxy \(environment SLUICE_EGRESS_PROXY\): must be proxies .*; not the given value$/,
+      )
+    }
   })
 
   test('a source that is written for a newer version may name settings that this one does not know', () => {

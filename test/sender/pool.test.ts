@@ -4,12 +4,14 @@ import { test } from 'node:test'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createConnector, type Origin } from '../../src/sender/connect.ts'
+import { Egress } from '../../src/sender/egress.ts'
 import { AddressPolicy } from '../../src/sender/guard.ts'
 import { type Connection, Pool } from '../../src/sender/pool.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 
 const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
-const connector = () => createConnector({ policy, resolve: async () => [], extraCa: [], clock: systemClock })
+const connector = () =>
+  createConnector({ policy, resolve: async () => [], egress: new Egress(), extraCa: [], clock: systemClock })
 
 const originAt = (port: number): Origin => {
   const url = `http://127.0.0.1:${port}`

@@ -323,6 +323,15 @@ export const endpointFields = {
       "Region whose workers deliver to the endpoint; its application's by default. Pseudonyms are made with the application's secret of this region.",
     help: 'region whose workers deliver to it, and whose secret makes its pseudonyms',
   },
+  egressProxy: {
+    flow: 'egressProxy',
+    kind: name(128),
+    stays: true,
+    flag: '--egress-proxy <NAME>',
+    description:
+      'Egress proxy of its deliveries, by its name in `SLUICE_EGRESS_PROXY`, or `direct`; by default that of its region, or of the server.',
+    help: 'egress proxy of its deliveries, or direct',
+  },
   signature: {
     flow: 'signature',
     kind: choice(signatureProfiles),

@@ -182,9 +182,13 @@ async function createNamed(
   }
 }
 
-/** A portal token may not change what its endpoint gets of a payload. */
-function refuseHiding({ caller }: Incoming, { shape, region }: EndpointPatch): void {
-  if (caller?.capabilities === undefined || (shape === undefined && region === undefined)) return
+/** A portal token may not change what its endpoint gets of a payload, nor the way on which it leaves the operator's network. */
+function refuseHiding({ caller }: Incoming, { shape, region, egressProxy }: EndpointPatch): void {
+  if (caller?.capabilities === undefined) return
+  if (egressProxy !== undefined) {
+    throw new AppError('insufficient_access', 'This token may not choose the egress proxy of the endpoint.')
+  }
+  if (shape === undefined && region === undefined) return
   throw new AppError('insufficient_access', 'This token may not change what the endpoint gets of a payload.')
 }
 

@@ -922,6 +922,16 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "pattern": "^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
         "description": "Region whose workers deliver to the endpoint; its application's by default. Pseudonyms are made with the application's secret of this region."
       },
+      "egressProxy": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "minLength": 1,
+        "maxLength": 128,
+        "pattern": "^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
+        "description": "Egress proxy of its deliveries, by its name in `SLUICE_EGRESS_PROXY`, or `direct`; by default that of its region, or of the server."
+      },
       "signature": {
         "type": [
           "string",
