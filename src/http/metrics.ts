@@ -15,8 +15,8 @@ export interface MetricsPage {
 }
 
 const path = '/metrics'
-/** The path of the API, so that one probe fits every process. It asks neither the store nor the metrics. */
-const pingPath = `${apiRoot}/health/ping`
+/** The paths of the API, so that one probe fits every process. It asks neither the store nor the metrics. */
+const livePaths: readonly string[] = ['/livez', `${apiRoot}/health/ping`]
 /** Connections and time that scrapers may take. */
 const limits = { connections: 100, headersMs: 10_000, keepAliveMs: 75_000 }
 
@@ -39,7 +39,8 @@ export function metricsServer(
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     // A scrape has no body. A body that comes is not kept.
     request.resume()
-    if (request.url === pingPath) return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
+    if (livePaths.includes(request.url ?? ''))
+      return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
     const { status, type, text, ...headers } = await answerTo(request)
     response.writeHead(status, {
       ...headers,

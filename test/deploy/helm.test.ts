@@ -33,6 +33,8 @@ const everything = {
   ingress: { enabled: true, tlsSecret: 'tls' },
   networkPolicy: { enabled: true, privateNetworks: ['10.2.0.0/16'] },
   podMonitor: { enabled: true },
+  serviceMonitor: { enabled: true },
+  httpRoute: { enabled: true, parentRefs: [{ name: 'public' }] },
   prometheusRule: { enabled: true },
   grafanaDashboard: { enabled: true },
 }
@@ -65,6 +67,7 @@ describe('helm', { skip: noHelm }, () => {
       'ConfigMap',
       'Deployment',
       'Deployment',
+      'HTTPRoute',
       'HorizontalPodAutoscaler',
       'Ingress',
       'NetworkPolicy',
@@ -74,7 +77,9 @@ describe('helm', { skip: noHelm }, () => {
       'PrometheusRule',
       'Secret',
       'Service',
+      'Service',
       'ServiceAccount',
+      'ServiceMonitor',
     ])
     const worker = resources.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name.endsWith('-worker'))
     // The autoscaler owns the number.
@@ -98,6 +103,42 @@ describe('helm', { skip: noHelm }, () => {
     for (const name of names) assert.equal(env.get(variableOf(name)), String(given[name]), name)
   })
 
+  test('runs other containers, mounts volumes and trusts authorities of the operator', () => {
+    const extra = {
+      ...{ secret: secrets, caBundle: { configMap: 'company' } },
+      extraVolumes: [{ name: 'alerts', configMap: { name: 'alerts' } }],
+      extraVolumeMounts: [{ name: 'alerts', mountPath: '/etc/alerts' }],
+      extraEnvFrom: [{ secretRef: { name: 'more' } }],
+      initContainers: [{ name: 'wait', image: 'busybox' }],
+      sidecars: [{ name: 'proxy', image: 'envoy' }],
+    }
+    for (const kind of ['sqlite', 'postgres']) {
+      for (const pod of podsOf(render({ ...extra, store: { kind } }))) {
+        const [sluice, sidecar] = pod.containers
+        assert.equal(sidecar.name, 'proxy')
+        assert.equal(pod.initContainers[0].name, 'wait')
+        assert.deepEqual(sluice.envFrom, [{ secretRef: { name: 'more' } }])
+        assert.ok(sluice.env.some(({ value }: { value: string }) => value === '/etc/sluice/ca/ca.crt'))
+        const mounted = sluice.volumeMounts.map(({ name }: { name: string }) => name).sort()
+        const volumes = pod.volumes.map(({ name }: { name: string }) => name)
+        // The claim of the StatefulSet is the volume `data`.
+        assert.deepEqual(mounted, [...new Set([...volumes, 'data'])].sort())
+      }
+    }
+  })
+
+  test('scales by KEDA or by the autoscaler, and not by both', () => {
+    const keda = { enabled: true, maxReplicas: 7 }
+    const resources = render({ store: { kind: 'postgres' }, secret: secrets, worker: { keda } })
+    const scaled = resources.find(({ kind }) => kind === 'ScaledObject')
+    assert.equal(scaled?.spec.maxReplicaCount, 7)
+    assert.match(scaled?.spec.triggers[0].metadata.query, /sluice_deliveries_behind\{namespace="default"\}/)
+    const worker = resources.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name.endsWith('-worker'))
+    assert.equal(worker?.spec.replicas, undefined)
+    assert.throws(() => render({ ...everything, worker: { keda, autoscaling: { enabled: true } } }), /not both/)
+    assert.throws(() => render({ ...everything, httpRoute: { enabled: true } }), /httpRoute\.parentRefs/)
+  })
+
   test('refuses values that do not exist, and says which secret is missing', () => {
     assert.throws(() => render({ secret: secrets, settings: { publicUl: 'https://x' } }), /publicUl/)
     assert.throws(() => render({ secret: secrets, settings: { listen: '0.0.0.0:1' } }), /listen/)
@@ -115,7 +156,7 @@ describe('helm', { skip: noHelm }, () => {
     const line = [
       '-strict',
       '-skip',
-      'PodMonitor,PrometheusRule',
+      'PodMonitor,PrometheusRule,ServiceMonitor,HTTPRoute',
       '-schema-location',
       `${schemas}/{{.ResourceKind}}{{.KindSuffix}}.json`,
     ]

@@ -112,7 +112,8 @@ describe('a store in trouble', () => {
     }
     const health = await app.inject('/api/v1/health')
     assert.deepEqual([health.statusCode, health.json().database.status], [503, 'unhealthy'])
-    assert.equal((await app.inject('/api/v1/health/ping')).statusCode, 204)
+    assert.deepEqual([(await app.inject('/readyz')).statusCode, (await app.inject('/healthz')).statusCode], [503, 503])
+    for (const live of ['/api/v1/health/ping', '/livez']) assert.equal((await app.inject(live)).statusCode, 204)
     assert.deepEqual(bugs, [])
   })
 
@@ -132,6 +133,7 @@ describe('health', () => {
     const health = await app.inject('/api/v1/health')
     const healthy = { status: 'healthy' }
     assert.deepEqual([health.statusCode, health.json()], [200, { database: healthy, queue: healthy, cache: healthy }])
+    for (const url of ['/readyz', '/healthz']) assert.deepEqual((await app.inject(url)).json(), health.json())
     const statuses = []
     for (const [method, url] of [
       ['HEAD', '/health'],

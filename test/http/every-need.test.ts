@@ -13,6 +13,9 @@ import { pathOf } from './paths.ts'
 const open = [
   'GET /health',
   'GET /health/ping',
+  'GET /readyz',
+  'GET /healthz',
+  'GET /livez',
   'GET /openapi.json',
   'GET /session',
   'GET /ingress/:source',

@@ -1,6 +1,6 @@
 import { apiRoot } from '../../src/domain/api.ts'
 
-const otherRoots = /^\/(ingest\/api\/v1|ingress|in)\//
+const otherRoots = /^\/((ingest\/api\/v1|ingress|in)\/|(readyz|healthz|livez)$)/
 
 /** Whether a URL is one of the operations', and not of the pages or of metrics. */
 export function isOfOperations(url: string): boolean {

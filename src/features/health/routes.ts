@@ -3,6 +3,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { read } from '../../operations/access.ts'
 import { flag, Instant, instant, iso, isoOrNull, nullable, optional, text, whole } from '../../operations/fields.ts'
 import { type Noun, type Out, Reply, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { type ListedWorker, StoreTrouble } from '../../store/store.ts'
 
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Status of this part.' }) })
@@ -95,6 +96,15 @@ function toHealthOut(status: 'healthy' | 'unhealthy', detail?: string): Out<type
   return { database: { status, ...(detail !== undefined && { detail }) }, queue: { status }, cache: { status } }
 }
 
+async function readiness(_call: unknown, { store }: Services) {
+  try {
+    return toHealthOut('healthy', await store.ping())
+  } catch (error) {
+    const detail = error instanceof StoreTrouble ? error.detail : 'The database is damaged; the log says how.'
+    return new Reply(503, toHealthOut('unhealthy', detail), { 'retry-after': '2' })
+  }
+}
+
 export const health = {
   tag: 'Health',
   description: 'Whether the server and its store answer.',
@@ -105,14 +115,29 @@ export const health = {
       summary: 'Check whether the server is ready: its store takes writes',
       description: 'Readiness. 503 with the same body when the store refuses writes; `database.detail` says why.',
       answers: { 200: HealthOut, 503: HealthOut },
-      handle: async (_call, { store }) => {
-        try {
-          return toHealthOut('healthy', await store.ping())
-        } catch (error) {
-          const detail = error instanceof StoreTrouble ? error.detail : 'The database is damaged; the log says how.'
-          return new Reply(503, toHealthOut('unhealthy', detail), { 'retry-after': '2' })
-        }
-      },
+      handle: readiness,
+    }),
+    // The paths at which Kubernetes asks its own processes.
+    route('GET /readyz', 'open', {
+      root: '',
+      id: 'v1.health.readyz',
+      summary: 'Check whether the server is ready, as `GET /api/v1/health`',
+      answers: { 200: HealthOut, 503: HealthOut },
+      handle: readiness,
+    }),
+    route('GET /healthz', 'open', {
+      root: '',
+      id: 'v1.health.healthz',
+      summary: 'Check whether the server is ready, as `GET /api/v1/health`',
+      answers: { 200: HealthOut, 503: HealthOut },
+      handle: readiness,
+    }),
+    route('GET /livez', 'open', {
+      root: '',
+      id: 'v1.health.livez',
+      summary: 'Check whether the server answers, as `GET /api/v1/health/ping`',
+      answers: { 204: null },
+      handle: () => undefined,
     }),
     route('GET /leader', read, {
       id: 'v1.leader.get',

@@ -57,6 +57,10 @@ spec:
   imagePullSecrets:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- with $values.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   {{- with $values.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
@@ -113,9 +117,17 @@ spec:
         - name: {{ include "sluice.variable" $name }}
           value: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}
         {{- end }}
+        {{- if $values.caBundle.configMap }}
+        - name: SLUICE_CA_FILE
+          value: /etc/sluice/ca/{{ $values.caBundle.key }}
+        {{- end }}
         {{- with $values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+      {{- with $values.extraEnvFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       ports:
         {{- if .isApi }}
         - name: http
@@ -125,17 +137,17 @@ spec:
           containerPort: 9464
       # A first start migrates the store, which can take minutes.
       startupProbe:
-        httpGet: { path: /api/v1/health/ping, port: metrics }
+        httpGet: { path: /livez, port: metrics }
         periodSeconds: 2
         failureThreshold: 300
       livenessProbe:
-        httpGet: { path: /api/v1/health/ping, port: metrics }
+        httpGet: { path: /livez, port: metrics }
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
       {{- if .isApi }}
       readinessProbe:
-        httpGet: { path: /api/v1/health, port: http }
+        httpGet: { path: /readyz, port: http }
         periodSeconds: 5
         timeoutSeconds: 4
       {{- end }}
@@ -146,9 +158,28 @@ spec:
           mountPath: /tmp
         - name: data
           mountPath: /data
+        {{- if $values.caBundle.configMap }}
+        - name: ca
+          mountPath: /etc/sluice/ca
+          readOnly: true
+        {{- end }}
+        {{- with $values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- with $values.sidecars }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: tmp
       emptyDir: {}
+    {{- if $values.caBundle.configMap }}
+    - name: ca
+      configMap:
+        name: {{ $values.caBundle.configMap }}
+    {{- end }}
+    {{- with $values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     {{- if ne $values.store.kind "sqlite" }}
     - name: data
       emptyDir: {}
