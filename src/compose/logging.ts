@@ -1,7 +1,7 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Timings } from '../domain/outcome.ts'
 import { span } from '../domain/phrases.ts'
-import type { AttemptWatch, EndedAttempt, StartedAttempt } from '../engine/pump.ts'
+import type { AttemptWatch, StartedAttempt, WatchedEnd } from '../engine/attempt-watch.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { LoggedAttempts } from '../runtime/log-settings.ts'
 import { StoreTrouble } from '../store/store.ts'
@@ -152,13 +152,13 @@ export function logAttempts(which: LoggedAttempts, log: Pick<Logger, 'info'>, cl
   }
 }
 
-function sentenceOf({ number }: StartedAttempt, { outcome }: EndedAttempt): string {
+function sentenceOf({ number }: StartedAttempt, { outcome }: WatchedEnd): string {
   const { code, status, durationMs } = outcome
   const answer = status === 0 ? code : `${code} ${status}`
   return `attempt ${number}: ${answer} in ${Math.round(durationMs)} ms`
 }
 
-function fieldsOf({ endpoint, message, number, waitMs }: StartedAttempt, ended: EndedAttempt, clock: Clock): object {
+function fieldsOf({ endpoint, message, number, waitMs }: StartedAttempt, ended: WatchedEnd, clock: Clock): object {
   const { id, outcome, verdict } = ended
   const { code, status, durationMs, timings, response } = outcome
   const nextInMs = verdict !== null && 'waitMs' in verdict ? verdict.waitMs : undefined

@@ -4,7 +4,7 @@ import { AppError } from '../domain/app-error.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
 import { span as spanText } from '../domain/phrases.ts'
 import { type TraceContext, traceHeadersOf, writeTraceContext } from '../domain/trace-context.ts'
-import type { AttemptWatch, EndedAttempt, StartedAttempt } from '../engine/pump.ts'
+import type { AttemptWatch, StartedAttempt, WatchedEnd } from '../engine/attempt-watch.ts'
 import type { Item } from '../intake/publication.ts'
 import type { PublishSpan, PublishTracer } from '../intake/publisher.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -260,7 +260,7 @@ function beginAttempt(spans: Spans, { endpoint, message, number, waitMs }: Start
   if (waitMs !== null) spans.part('wait', at - waitMs, waitMs, parent, delivery)
   return {
     trace: traceOf(span.spanContext()),
-    end(ended: EndedAttempt) {
+    end(ended: WatchedEnd) {
       addParts(spans, span, at, ended)
       describeAttempt(spans, span, ended)
       span.end(hrTime(at + clock.steady() - begunAt))
@@ -278,7 +278,7 @@ function serverOf(url: string): Attributes {
 }
 
 /** The parts of an attempt follow each other. */
-function addParts(spans: Spans, span: Span, at: EpochMs, { outcome: { timings } }: EndedAttempt): void {
+function addParts(spans: Spans, span: Span, at: EpochMs, { outcome: { timings } }: WatchedEnd): void {
   if (timings === undefined) return
   const { beforeMs = 0, dnsMs, connectMs, tlsMs, firstByteMs } = timings
   const parts = { dns: dnsMs, connect: connectMs, tls: tlsMs, 'first byte': firstByteMs }
@@ -291,7 +291,7 @@ function addParts(spans: Spans, span: Span, at: EpochMs, { outcome: { timings } 
   }
 }
 
-function describeAttempt(spans: Spans, span: Span, { id, outcome, verdict }: EndedAttempt): void {
+function describeAttempt(spans: Spans, span: Span, { id, outcome, verdict }: WatchedEnd): void {
   const { code, status, timings, response } = outcome
   span.setAttribute('sluice.outcome', code)
   if (id !== null) span.setAttribute('sluice.attempt.id', id)

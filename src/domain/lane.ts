@@ -83,6 +83,11 @@ export class Lane<T> {
     else this.bucket = new Bucket(limits.rate, now, emptyBucketDebt)
   }
 
+  /** Keeps the lane silent until an instant; never shortens a hold. */
+  hold(until: SteadyMs): void {
+    this.holdUntil = Math.max(this.holdUntil, until)
+  }
+
   /** A delivery of it starts. */
   begin(): void {
     if (!this.begun) this.app.unstarted--
@@ -174,6 +179,15 @@ export interface Run {
 
 /** An ordered lane. */
 export type OrderedLane<T> = Lane<T> & { readonly order: OrderedQueue<T> }
+
+export interface SchedulerLimits {
+  readonly inFlight: number
+  readonly inFlightPerApp: number
+  /** Attempts at one endpoint that may fail in a minute; 0 for any number. */
+  readonly failuresPerMinute?: number
+  /** In a process that ends by itself. */
+  readonly run?: Run | undefined
+}
 
 export interface LaneLimits {
   readonly rate: RateLimit | undefined

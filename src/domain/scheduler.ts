@@ -10,7 +10,7 @@ import {
   mayStartAt,
   newAppLanes,
   type OrderedLane,
-  type Run,
+  type SchedulerLimits,
   type Start,
   takeNeed,
 } from './lane.ts'
@@ -152,11 +152,6 @@ export class Scheduler<T> {
     if (lane.place !== 'ready') this.#settle(lane, now)
   }
 
-  /** Keeps a lane silent until an instant; never shortens a hold. */
-  hold(lane: Lane<T>, until: SteadyMs): void {
-    lane.holdUntil = Math.max(lane.holdUntil, until)
-  }
-
   /** Chooses up to `max` deliveries to start now. Each takes a slot, and a token where there is a limit. */
   plan(now: SteadyMs, max: number): Start<T>[] {
     for (let lane = this.#sleeping.popUntil(now); lane; lane = this.#sleeping.popUntil(now)) {
@@ -209,6 +204,12 @@ export class Scheduler<T> {
     if (start.entry) start.lane.order?.putBack(start.entry, start.entry.waitsUntil, now)
     else start.lane.queues[start.class].unshift(start.item)
     this.finish(start.lane, now)
+  }
+
+  /** Whether `plan` has anything to look at: without it, a plan starts nothing. */
+  hasWork(now: SteadyMs): boolean {
+    if (this.#ring.size > 0 || this.#reserve.hasNext || (this.wakeAt() ?? Number.POSITIVE_INFINITY) <= now) return true
+    return this.#slotFreed && this.#crowdedLanes.length + this.#crowdedApps.length > 0
   }
 
   /** When the next sleeping lane or application wakes, if any. */
@@ -388,13 +389,4 @@ export class Scheduler<T> {
       this.#enqueue(app, now)
     }
   }
-}
-
-export interface SchedulerLimits {
-  readonly inFlight: number
-  readonly inFlightPerApp: number
-  /** Attempts at one endpoint that may fail in a minute; 0 for any number. */
-  readonly failuresPerMinute?: number
-  /** In a process that ends by itself. */
-  readonly run?: Run | undefined
 }

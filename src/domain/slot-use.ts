@@ -86,6 +86,12 @@ export class SlotReserve<L extends { waitsForSlot: boolean }> {
     return this.#waiting.untried.size > 0 || (user === 'slow' && this.#waiting.slow.size > 0)
   }
 
+  /** Whether a lane waits for which there is room by now. */
+  get hasNext(): boolean {
+    const { untried, slow } = this.#waiting
+    return (untried.size > 0 && this.roomFor('untried') > 0) || (slow.size > 0 && this.roomFor('slow') > 0)
+  }
+
   /**
    * The next lane whose kind has room beside `taken` more slots, in the order they began to wait. Untried lanes go first:
    * after one attempt they are untried no longer.

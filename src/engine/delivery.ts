@@ -7,8 +7,8 @@ import type { Bucket } from '../domain/rate.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/delivering.ts'
 import type { PendingRow } from '../store/store.ts'
+import type { WatchedAttempt } from './attempt-watch.ts'
 import type { OwnedLane } from './owned-lane.ts'
-import type { WatchedAttempt } from './pump.ts'
 
 /**
  * One row on its way through this worker, and the state of its attempt. Nothing of one attempt is left in the next. The token
@@ -77,6 +77,11 @@ export class Delivery {
     const { ageMs, lateMs, attempts } = this.#row
     if (lateMs === undefined || (this.ordered !== undefined && attempts > 0)) return undefined
     return Math.max(0, this.#startedAt - (this.#bornAt + ageMs - lateMs))
+  }
+
+  /** A verdict as it holds for this delivery, which may keep its place in an ordered lane. */
+  inPlace(verdict: Verdict): Verdict {
+    return this.ordered?.verdictInPlace(verdict) ?? verdict
   }
 
   /** When it is looked at next: at the end of its wait, or when its time is up before that. */

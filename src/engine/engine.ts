@@ -1,13 +1,15 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh } from '../domain/delivery.ts'
 import type { RandomText } from '../domain/ids.ts'
+import type { SchedulerLimits } from '../domain/lane.ts'
 import { count } from '../domain/phrases.ts'
-import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
+import { Scheduler } from '../domain/scheduler.ts'
 import type { HealthDefaults, ServerDefaults } from '../features/endpoints/rules.ts'
 import type { Regions } from '../features/regions/rules.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Renewal, RowName, Store, StoredMessage, WorkerReport } from '../store/store.ts'
 import { AppShares } from './app-shares.ts'
+import type { AttemptWatch } from './attempt-watch.ts'
 import { Bodies } from './bodies.ts'
 import type { Delivery } from './delivery.ts'
 import { LaneRegistry } from './lane-registry.ts'
@@ -15,7 +17,7 @@ import { Loop } from './loop.ts'
 import { Membership } from './membership.ts'
 import { NamedReader } from './named-reader.ts'
 import { Ownership } from './ownership.ts'
-import { type AttemptWatch, Pump, type PumpDeps } from './pump.ts'
+import { Pump, type PumpDeps } from './pump.ts'
 import { Reader } from './reader.ts'
 import { SettleQueue, Settling } from './settling.ts'
 import { Snapshots } from './snapshots.ts'
@@ -94,14 +96,14 @@ export class Engine {
       ...{ store, clock, scheduler, loop, onTrouble },
       onUnwanted: (delivery, verdict) => this.#settling.waitingEnds(delivery, verdict),
     })
-    const settling = new Settling({ clock, randomText, scheduler, queue, reader, loop })
+    const settling = new Settling({ clock, scheduler, queue, reader, loop })
     const appShares = new AppShares({ store, clock, scheduler, membership, loop, onTrouble })
     const registry = new LaneRegistry({
       ...{ store, clock, scheduler, sender, membership, appShares, reader, settling, loop, onTrouble },
       ...{ regions, serverDefaults, healthDefaults },
     })
     const pump = new Pump({
-      ...{ clock, random, scheduler, bodies, membership, reader, settling, loop, onTrouble },
+      ...{ clock, random, randomText, scheduler, bodies, membership, reader, settling, loop, onTrouble },
       leastRetryWaitMs: deps.limits.leastRetryWaitMs,
       watch: deps.watch,
     })
@@ -272,7 +274,7 @@ export class Engine {
       acceptedAny ||= accepted
     }
     // The publisher is answered first, and no turn is waited for: under load that made deliveries four times as late.
-    if (acceptedAny) this.#deps.clock.afterPromises(() => this.#loop.startSome())
+    if (acceptedAny) this.#deps.clock.afterPromises(() => this.#loop.turn())
     return [...unread]
   }
 

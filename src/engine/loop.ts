@@ -17,9 +17,9 @@ const troublePauseMs = 100
 const unsettledLimit = 4096
 
 /**
- * The worker's loop: it runs the pump after every change, at most once a turn of the event loop, and at the instant at which
- * a sleeping lane wakes or a timed row is due; not while the store is in trouble, the lease is over or too many results are
- * unrecorded.
+ * The worker's loop: it runs the pump after a change that lets something start, at most once a turn of the event loop, and at
+ * the instant at which a sleeping lane wakes or a timed row is due; not while the store is in trouble, the lease is over or too
+ * many results are unrecorded. A lone delivery runs the pump once.
  */
 export class Loop {
   readonly #deps: LoopDeps
@@ -55,29 +55,26 @@ export class Loop {
     const slot = this.#timers.push(this.#deps.clock.after(ms, tick)) - 1
   }
 
-  /** Something changed, so that a delivery may be startable: a turn follows soon. */
+  /** Something changed: if a delivery may be startable now, a turn follows soon. The change comes before the call. */
   wake(): void {
-    if (this.#scheduled) return
+    if (this.#scheduled || this.#work === undefined || this.#stopped) return
+    if (!this.#hasWork(this.#work)) return this.#sleep()
     this.#scheduled = true
     this.#deps.clock.soon(() => {
       this.#scheduled = false
-      this.#turn()
+      this.turn()
     })
   }
 
-  /**
-   * Starts some of the rows that were just read, applications in turn. While one tenant's flood keeps the process busy, the
-   * messages of another would otherwise wait for one more turn of everything.
-   */
-  startSome(): void {
-    if (this.#isRunning && this.standstill(this.#deps.clock.steady()) === null) this.#work?.pump.run()
-    this.wake()
+  #hasWork({ ownership }: LoopWork): boolean {
+    const now = this.#deps.clock.steady()
+    return ownership.awaitsTurn || this.#timed.nextAt <= now || this.#deps.scheduler.hasWork(now)
   }
 
   /** The store is in trouble. */
   pause(): void {
     this.#pausedUntil = this.#deps.clock.steady() + troublePauseMs
-    this.wake()
+    if (!this.#stopped) this.#wakeAt(this.#pausedUntil)
   }
 
   /** A timed row of the lane will be due then, and is read then. */
@@ -92,11 +89,11 @@ export class Loop {
     return this.#work && this.#work.queue.size >= unsettledLimit ? 'recording' : null
   }
 
-  get #isRunning(): boolean {
-    return this.#work !== undefined && !this.#stopped
-  }
-
-  #turn(): void {
+  /**
+   * A turn now: starts what may start, applications in turn. Rows that were just read or stored do not wait for a turn of the
+   * event loop: while one tenant's flood keeps the process busy, the messages of another would wait behind everything.
+   */
+  turn(): void {
     if (this.#work === undefined || this.#stopped) return
     const now = this.#deps.clock.steady()
     const standstill = this.standstill(now)
@@ -108,6 +105,11 @@ export class Loop {
     for (let owned = this.#timed.takeDue(now); owned; owned = this.#timed.takeDue(now)) reader.request(owned, timed)
     pump.run()
     ownership.turn()
+    this.#sleep()
+  }
+
+  /** Sets the alarm for the next sleeping lane or timed row. */
+  #sleep(): void {
     const next = Math.min(this.#deps.scheduler.wakeAt() ?? Number.POSITIVE_INFINITY, this.#timed.nextAt)
     if (next < Number.POSITIVE_INFINITY) this.#wakeAt(next)
   }
@@ -118,7 +120,7 @@ export class Loop {
     const wait = Math.max(0, at - this.#deps.clock.steady())
     const cancel = this.#deps.clock.after(wait, () => {
       this.#alarm = undefined
-      this.#turn()
+      this.turn()
     })
     this.#alarm = { at, cancel }
   }
@@ -152,7 +154,7 @@ export class TimedLanes {
 
 interface LoopDeps {
   readonly clock: Clock
-  readonly scheduler: Pick<Scheduler<Delivery>, 'wakeAt'>
+  readonly scheduler: Pick<Scheduler<Delivery>, 'wakeAt' | 'hasWork'>
   readonly membership: Pick<Membership, 'holdsLease'>
 }
 
@@ -161,5 +163,5 @@ interface LoopWork {
   readonly pump: Pick<Pump, 'run'>
   readonly reader: Pick<Reader, 'request'>
   readonly queue: Pick<SettleQueue, 'size'>
-  readonly ownership: Pick<Ownership, 'turn'>
+  readonly ownership: Pick<Ownership, 'turn' | 'awaitsTurn'>
 }

@@ -80,7 +80,7 @@ export class NamedReader {
       // Housekeeping has the queue read then.
       if (rows === undefined) owned.rowsAdded([fresh], now)
     }
-    loop.startSome()
+    loop.turn()
   }
 }
 
@@ -89,6 +89,6 @@ interface NamedReaderDeps {
   readonly clock: Clock
   readonly bodies: Bodies
   readonly scheduler: Scheduler<Delivery>
-  readonly loop: Pick<Loop, 'startSome'>
+  readonly loop: Pick<Loop, 'turn'>
   onTrouble(error: unknown): void
 }

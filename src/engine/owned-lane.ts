@@ -3,7 +3,6 @@ import { type Class, timed } from '../domain/delivery.ts'
 import type { Health, HealthChange, HealthRules } from '../domain/health.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Lane, LaneLimits } from '../domain/lane.ts'
-import type { Outcome } from '../domain/outcome.ts'
 import type { Ordering } from '../domain/queue.ts'
 import { Throughput } from '../domain/rate.ts'
 import type { RetryPolicy } from '../domain/retry.ts'
@@ -11,6 +10,7 @@ import { concurrencyOf, type Endpoint, isStopped, rateLimit } from '../features/
 import type { OpenTarget } from '../sender/send.ts'
 import type { LaneRest, PendingRow } from '../store/store.ts'
 import type { Delivery } from './delivery.ts'
+import type { EndedAttempt } from './ended-attempt.ts'
 import { LaneRows } from './lane-rows.ts'
 
 /** A lane without work for this long goes back to the store, so that memory holds only busy lanes. */
@@ -194,11 +194,13 @@ export class OwnedLane {
     return change
   }
 
-  /** An attempt ended with an outcome, by which the receiver's health is judged. */
-  endAttempt(delivery: Delivery, outcome: Outcome, now: SteadyMs, random: Random): HealthChange | undefined {
-    this.#lastActiveAt = now
-    this.throughput.note(now)
-    const change = this.health.ended(outcome, delivery, this.#settings.rules, now, random)
+  /** An attempt ended: the lane is silent or closed as the answer asks, and the receiver's health is judged. */
+  endAttempt({ delivery, outcome, effect, at }: EndedAttempt, random: Random): HealthChange | undefined {
+    this.#lastActiveAt = at
+    this.throughput.note(at)
+    if (effect.holdMs !== undefined) this.lane.hold(at + effect.holdMs)
+    if (effect.disable) this.disable()
+    const change = this.health.ended(outcome, delivery, this.#settings.rules, at, random)
     if (change?.disableAfterFailingMs !== undefined) this.disable()
     if (change !== undefined || this.lane.pace !== this.health.pace) this.#followHealth()
     return change

@@ -94,6 +94,11 @@ export class Ownership {
     this.claimSoon()
   }
 
+  /** Whether the next claim waits for a turn of the loop. */
+  get awaitsTurn(): boolean {
+    return this.#awaiting !== undefined
+  }
+
   /** A turn of the loop is over. */
   turn(): void {
     const { scheduler } = this.#deps

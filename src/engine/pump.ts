@@ -1,15 +1,22 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
-import { type Class, replay } from '../domain/delivery.ts'
-import { type DeadReason, judge, laneEffect, overdue, type Verdict } from '../domain/judge.ts'
+import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
+import { type DeadReason, overdue } from '../domain/judge.ts'
 import type { Ended, Start } from '../domain/lane.ts'
-import { counts, type Outcome } from '../domain/outcome.ts'
-import { drawsOf, oneAttempt } from '../domain/retry.ts'
+import type { Outcome } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import type { TraceContext } from '../domain/trace-context.ts'
-import type { Endpoint } from '../features/endpoints/rules.ts'
 import type { Outgoing } from '../store/delivering.ts'
+import type { AttemptWatch, StartedAttempt } from './attempt-watch.ts'
 import type { Bodies, Loaded } from './bodies.ts'
 import type { Delivery } from './delivery.ts'
+import {
+  aborted,
+  asLearnt,
+  type EndedAttempt,
+  endOf,
+  type JudgedAttempt,
+  vanished,
+  verdictOn,
+} from './ended-attempt.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
 import type { Reader } from './reader.ts'
@@ -27,8 +34,8 @@ const hangUpGraceMs = 100
 
 /**
  * The life of a delivery in this worker, from top to bottom:
- * taken from its lane (`run`) → sent (`#send`) → judged (`#end`) → settled (`settling.attempted`), which records the verdict and
- * brings the lane in line once that is durable.
+ * taken from its lane (`run`) → sent (`#send`) → ended (`#end`) → judged (`#judge`) → recorded (`settling.attempted`), which
+ * brings the lane in line once that is durable. From its end on, the attempt is one value (`ended-attempt.ts`).
  *
  * Three ways lead out of it early: its time is up (`#endUnsent`), it may not be sent any more and goes back to its queue
  * (`#giveBack`), or the worker gave the attempt up and its row is read again (`#handBack`).
@@ -126,51 +133,56 @@ export class Pump {
     }
   }
 
-  /** An attempt ended: frees its slot, judges the receiver and the delivery, and has the verdict recorded. */
-  #end(delivery: Delivery, given: Outcome): void {
-    const { clock, random, scheduler, settling, loop } = this.#deps
-    const { owned } = delivery
-    const known = given.code === 'aborted' && this.#isStopping ? { ...given, error: cutOff } : given
-    const outcome = delivery.erased ? withoutAnswer(known, delivery.erased) : known
-    const now = clock.steady()
-    this.#inFlight.delete(delivery)
-    delivery.restoreToken()
-    const ended = endedAs(delivery, outcome, now)
-    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery, clock.steady(), ended))
-    else this.#freeSlot(delivery, now, ended)
-
-    const { watched } = delivery
-    if (outcome.code === 'aborted' && !(this.#isStopping && delivery.startedAt > 0)) {
-      watched?.end({ id: null, outcome, verdict: null })
-      return this.#handBack(delivery, now)
-    }
-    const effect = laneEffect(outcome)
-    if (effect.holdMs !== undefined) scheduler.hold(owned.lane, now + effect.holdMs)
-    if (effect.disable) owned.disable()
-    const change = owned.endAttempt(delivery, outcome, now, random)
-    if (change) settling.healthChanged(owned, change, now)
-    const verdict = this.#verdictOn(delivery, outcome, now)
-    const id = settling.attempted(delivery, outcome, verdict, effect, now)
-    watched?.end({ id, outcome, verdict })
-    loop.wake()
+  /** An attempt ended: its slot is free, its receiver and its delivery are judged, and the verdict is recorded. */
+  #end(delivery: Delivery, outcome: Outcome): void {
+    const ended = this.#endOf(delivery, outcome)
+    this.#freeSlotOf(ended)
+    if (this.#isGivenUp(ended)) this.#handBack(ended)
+    else this.#record(this.#judge(ended))
+    this.#deps.loop.wake()
   }
 
-  #verdictOn(delivery: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
-    if (outcome === vanished) return { state: 'dead', reason: 'exhausted' }
-    const { owned, row, bornAt, expiresAt } = delivery
-    const { leastRetryWaitMs = 0 } = this.#deps
-    if (!counts(outcome.code)) return inTurn(delivery, { state: 'waiting', waitMs: leastRetryWaitMs })
-    const [ageMs, expiresInMs] = [now - bornAt, expiresAt - now]
-    const draw = drawsOf(row.message, owned.endpoint.key)
-    const policy = row.class === replay && !owned.endpoint.flow.retryReplays ? oneAttempt : owned.policy
-    return inTurn(delivery, judge(row.attempts + 1, ageMs, outcome, policy, draw, expiresInMs, leastRetryWaitMs))
+  #endOf(delivery: Delivery, outcome: Outcome): EndedAttempt {
+    this.#inFlight.delete(delivery)
+    delivery.restoreToken()
+    return endOf(delivery, outcome, this.#isStopping, this.#deps.clock.steady())
+  }
+
+  #freeSlotOf(ended: EndedAttempt): void {
+    const { clock } = this.#deps
+    const { delivery, outcome, at } = ended
+    const learnt = asLearnt(ended)
+    if (outcome.code !== 'timeout') return this.#freeSlot(delivery, at, learnt)
+    clock.after(hangUpGraceMs, () => {
+      this.#freeSlot(delivery, clock.steady(), learnt)
+      this.#deps.loop.wake()
+    })
+  }
+
+  #isGivenUp({ delivery, outcome }: EndedAttempt): boolean {
+    return outcome.code === 'aborted' && !(this.#isStopping && delivery.startedAt > 0)
+  }
+
+  /** The lane learns from the attempt, and the delivery gets its verdict. */
+  #judge(ended: EndedAttempt): JudgedAttempt {
+    const { clock, random, randomText, settling, leastRetryWaitMs = 0 } = this.#deps
+    const { owned } = ended.delivery
+    const change = owned.endAttempt(ended, random)
+    if (change) settling.healthChanged(owned, change, ended.at)
+    const id = encodeId('atmpt', firstKeyAt(clock.now()), randomText)
+    return { ...ended, id, verdict: verdictOn(ended, leastRetryWaitMs) }
+  }
+
+  #record(judged: JudgedAttempt): void {
+    this.#deps.settling.attempted(judged)
+    judged.delivery.watched?.end(judged)
   }
 
   /** The worker may have lost the lane, or the request was never made: nothing is recorded, and the row stays as it is. */
-  #handBack(delivery: Delivery, now: SteadyMs): void {
-    delivery.owned.handBack(delivery, now)
-    if (delivery.ordered) this.#deps.scheduler.reconsider(delivery.owned.lane, now)
-    this.#deps.loop.wake()
+  #handBack({ delivery, outcome, at }: EndedAttempt): void {
+    delivery.watched?.end({ id: null, outcome, verdict: null })
+    delivery.owned.handBack(delivery, at)
+    if (delivery.ordered) this.#deps.scheduler.reconsider(delivery.owned.lane, at)
   }
 
   /** Ends a delivery instead of sending it: its slot and its token are free again. */
@@ -179,6 +191,7 @@ export class Pump {
     delivery.restoreToken()
     this.#freeSlot(delivery, this.#deps.clock.steady())
     this.#deps.settling.unattempted(delivery, { state: 'dead', reason })
+    this.#deps.loop.wake()
   }
 
   /** Undoes starts, the last first, so that each lane's queue is as it was. */
@@ -192,10 +205,9 @@ export class Pump {
     if (starts.length > 0) loop.wake()
   }
 
-  #freeSlot(delivery: Delivery, now: SteadyMs, ended?: Ended): void {
+  #freeSlot(delivery: Delivery, now: SteadyMs, learnt?: Ended): void {
     delivery.ordered?.slotFreed(now)
-    this.#deps.scheduler.finish(delivery.owned.lane, now, ended)
-    this.#deps.loop.wake()
+    this.#deps.scheduler.finish(delivery.owned.lane, now, learnt)
   }
 
   /** Deliveries that are being sent, or about to be. */
@@ -227,39 +239,16 @@ export class Pump {
   }
 }
 
-/** A verdict as it holds for a delivery, which may keep its place in an ordered lane. */
-function inTurn({ ordered }: Delivery, verdict: Verdict): Verdict {
-  return ordered?.verdictInPlace(verdict) ?? verdict
-}
-
-/** An outcome without anything that the receiver wrote. */
-function withoutAnswer(outcome: Outcome, why: 'erased' | 'perhaps erased'): Outcome {
-  const was = why === 'erased' ? 'was erased' : 'may have been erased'
-  const error = outcome.error === undefined ? undefined : `the message ${was} while it was being sent`
-  return { ...outcome, error, response: undefined, responseHeaders: undefined }
-}
-
 /** Why a delivery is to end instead of being sent, if it is. */
 function endsAs({ owned, row, bornAt, expiresAt }: Delivery, now: SteadyMs): DeadReason | undefined {
   if (owned.isSurplus(row.message)) return 'overflow'
   return overdue(now - bornAt, expiresAt - now, owned.policy.maxAgeMs)
 }
 
-/** The attempt as the scheduler learns from it; undefined when none was made, or when the worker gave it up. */
-function endedAs({ startedAt }: Delivery, outcome: Outcome, now: SteadyMs): Ended | undefined {
-  if (outcome === vanished || outcome.code === 'aborted' || outcome.code === 'internal') return undefined
-  const result = outcome.code === 'delivered' ? 'delivered' : outcome.code === 'blocked' ? 'nothing' : 'failed'
-  return { slotMs: now - startedAt, result }
-}
-
-const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const
-const cutOff = 'Sluice stopped before an answer came. The attempt does not count, and the delivery is sent again.'
-const aborted: Outcome = { ...nothing, code: 'aborted', error: 'the worker was no longer sure of its lease' }
-const vanished: Outcome = { ...nothing, code: 'internal', error: 'the message no longer exists' }
-
 export interface PumpDeps {
   readonly clock: Clock
   readonly random: Random
+  readonly randomText: RandomText
   readonly scheduler: Scheduler<Delivery>
   readonly bodies: Bodies
   readonly membership: Membership
@@ -271,42 +260,4 @@ export interface PumpDeps {
   /** No retry comes sooner, under any policy of an endpoint. */
   readonly leastRetryWaitMs?: number | undefined
   onTrouble(error: unknown): void
-}
-
-/** Watches attempts, for logs and traces. It never throws and never waits. */
-export interface AttemptWatch {
-  /** An attempt is about to be sent. Its end is of no interest when the answer is undefined. */
-  begin(started: StartedAttempt): WatchedAttempt | undefined
-}
-
-/** An attempt that is watched. */
-export interface WatchedAttempt {
-  /** The context that the receiver may continue; undefined when the attempt has no span of its own. */
-  readonly trace?: TraceContext | undefined
-  end(ended: EndedAttempt): void
-}
-
-/** An attempt at its start. */
-export interface StartedAttempt {
-  readonly endpoint: Pick<Endpoint, 'id' | 'appId' | 'url' | 'method'>
-  readonly message: {
-    readonly id: string
-    readonly eventType: string
-    readonly bytes: number
-    readonly trace: TraceContext | null
-  }
-  /** 1 for the first try of this message at this endpoint. */
-  readonly number: number
-  readonly class: Class
-  /** How long the delivery was due, see `lateMsOf`; null when that is unknown. */
-  readonly waitMs: number | null
-}
-
-/** An attempt at its end. */
-export interface EndedAttempt {
-  /** Null for an attempt that is not recorded, because the worker gave it up without a lease. */
-  readonly id: string | null
-  readonly outcome: Outcome
-  /** Null likewise: the delivery starts over. */
-  readonly verdict: Verdict | null
 }

@@ -155,7 +155,7 @@ export class Reader {
       // All rows may have been in memory already, or others were added since. After trouble, housekeeping requests again.
       if (pages && owned.isOwned && !owned.rows.mustAwaitRead(itsClass)) this.request(owned, itsClass)
     }
-    loop.startSome()
+    loop.turn()
   }
 
   #take(request: PageRequest, page: DueRows, limit: number, horizons: Horizons): void {
@@ -257,7 +257,7 @@ interface ReaderDeps {
   readonly store: Pick<Store, 'readDue'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>
-  readonly loop: Pick<Loop, 'startSome' | 'expectTimed'>
+  readonly loop: Pick<Loop, 'turn' | 'expectTimed'>
   /** A delivery that was read is not to be sent as it is: its lane's ordering, or an operator, decided otherwise. */
   onUnwanted(delivery: Delivery, verdict: Verdict): void
   onTrouble(error: unknown): void

@@ -1,13 +1,13 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { HealthChange } from '../domain/health.ts'
-import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
 import type { LaneEffect, Verdict } from '../domain/judge.ts'
-import { counts, type Outcome, writeTimings } from '../domain/outcome.ts'
+import { counts, writeTimings } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type DisabledReason, managementApplication } from '../features/endpoints/rules.ts'
 import { attemptNotice, type Notice } from '../features/notices/rules.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
 import type { Delivery, OrderedState } from './delivery.ts'
+import type { JudgedAttempt } from './ended-attempt.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
 import type { OwnedLane } from './owned-lane.ts'
@@ -21,10 +21,10 @@ export class Settling {
     this.#deps = deps
   }
 
-  /** An attempt ended, and the verdict on its delivery is decided. Answers the attempt's id. */
-  attempted(delivery: Delivery, outcome: Outcome, verdict: Verdict, effect: LaneEffect, now: SteadyMs): string {
-    const { clock, randomText } = this.#deps
-    const id = encodeId('atmpt', firstKeyAt(clock.now()), randomText)
+  /** An attempt ended, and the verdict on its delivery is decided. */
+  attempted(judged: JudgedAttempt): void {
+    const { clock } = this.#deps
+    const { delivery, outcome, verdict, effect, id } = judged
     const { startedAt } = delivery
     const attempt = {
       id,
@@ -36,17 +36,15 @@ export class Settling {
       response: outcome.response ?? null,
       responseHeaders: outcome.responseHeaders,
       timings: outcome.timings === undefined ? null : writeTimings(outcome.timings),
-      waitedMs: delivery.startedAt - delivery.bornAt,
+      waitedMs: startedAt - delivery.bornAt,
       lateMs: delivery.lateMs,
     }
-    const notice = this.#noticeOf(delivery, outcome, verdict, id, now)
-    this.#add(delivery, attempt, verdict, effect.holdMs, effect.disable ? 'gone' : undefined, notice)
-    return id
+    this.#add(delivery, verdict, attempt, { ...effect, notice: this.#noticeOf(judged) })
   }
 
   /** A delivery that is not being sent gets a verdict without an attempt. `onRecorded` follows once that is recorded. */
   unattempted(delivery: Delivery, verdict: Verdict, onRecorded?: () => void): void {
-    this.#add(delivery, null, verdict, undefined, undefined, undefined, onRecorded)
+    this.#add(delivery, verdict, null, noEffects, onRecorded)
   }
 
   /** As `unattempted`, for a delivery that waits. In an ordered lane it keeps its place until that is recorded. */
@@ -72,11 +70,9 @@ export class Settling {
 
   #add(
     delivery: Delivery,
-    attempt: Settlement['attempt'],
     verdict: Verdict,
-    holdMs: number | undefined,
-    disable: DisabledReason | undefined,
-    notice: Notice | undefined,
+    attempt: Settlement['attempt'],
+    { holdMs, disable, notice }: EntryEffects,
     onRecorded?: () => void,
   ): void {
     const { owned, row } = delivery
@@ -86,7 +82,7 @@ export class Settling {
     this.#deps.queue.add({
       settlement: { endpoint, app, row, attempt, verdict, inOrder },
       holdMs,
-      disable,
+      disable: disable ? 'gone' : undefined,
       notice,
       onRecorded: () => {
         this.#recorded(delivery, verdict)
@@ -116,24 +112,25 @@ export class Settling {
   }
 
   /** The notice of an attempt: seldom one at all. The store writes it only if an operational webhook subscribes to it. */
-  #noticeOf(
-    { owned, row, startedAt }: Delivery,
-    outcome: Outcome,
-    { state }: Verdict,
-    id: string,
-    now: SteadyMs,
-  ): Notice | undefined {
-    const type = counts(outcome.code) ? attemptNotice(state, row.attempts) : undefined
+  #noticeOf({ delivery, outcome, verdict, id, at }: JudgedAttempt): Notice | undefined {
+    const { owned, row, startedAt } = delivery
+    const type = counts(outcome.code) ? attemptNotice(verdict.state, row.attempts) : undefined
     if (type === undefined || owned.endpoint.app === managementApplication) return undefined
-    const timestamp = new Date(this.#deps.clock.now() - Math.round(now - startedAt)).toISOString()
+    const timestamp = new Date(this.#deps.clock.now() - Math.round(at - startedAt)).toISOString()
     const lastAttempt = { id, responseStatusCode: outcome.status, timestamp }
     return { type, endpoint: owned.endpoint.key, message: row.message, data: { lastAttempt } }
   }
 }
 
+/** What is recorded beside a verdict. */
+interface EntryEffects extends LaneEffect {
+  readonly notice: Notice | undefined
+}
+
+const noEffects: EntryEffects = { holdMs: undefined, disable: false, notice: undefined }
+
 interface SettlingDeps {
   readonly clock: Clock
-  readonly randomText: RandomText
   readonly scheduler: Scheduler<Delivery>
   readonly queue: SettleQueue
   readonly reader: Reader

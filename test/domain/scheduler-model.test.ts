@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Class } from '../../src/domain/delivery.ts'
-import type { Lane, LaneLimits, Start } from '../../src/domain/lane.ts'
-import { Scheduler, type SchedulerLimits } from '../../src/domain/scheduler.ts'
+import type { Lane, LaneLimits, SchedulerLimits, Start } from '../../src/domain/lane.ts'
+import { Scheduler } from '../../src/domain/scheduler.ts'
 
 /** The model of a lane: the state that the scheduler needs, in the simplest form. */
 interface ModelLane {
@@ -71,7 +71,7 @@ class Bench {
     const model = this.#pick(which)
     if (!model) return
     model.holdUntil = Math.max(model.holdUntil, this.#now + ms)
-    this.#scheduler.hold(model.lane, this.#now + ms)
+    model.lane.hold(this.#now + ms)
   }
 
   reshape(which: number, limits: LaneLimits): void {
@@ -122,7 +122,9 @@ class Bench {
   }
 
   plan(max: number): void {
+    const hadWork = this.#scheduler.hasWork(this.#now)
     const starts = this.#scheduler.plan(this.#now, max)
+    assert.ok(hadWork || starts.length === 0, 'a plan without work starts nothing')
     assert.ok(starts.length <= max)
     for (const start of starts) this.#take(start)
     this.#checkCounts()

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
-import type { Lane, LaneLimits } from '../../src/domain/lane.ts'
-import { Scheduler, type SchedulerLimits } from '../../src/domain/scheduler.ts'
+import type { Lane, LaneLimits, SchedulerLimits } from '../../src/domain/lane.ts'
+import { Scheduler } from '../../src/domain/scheduler.ts'
 
 const roomy: SchedulerLimits = { inFlight: 100_000, inFlightPerApp: 100_000 }
 const unlimited: LaneLimits = { rate: undefined, concurrency: 100_000 }
@@ -169,8 +169,8 @@ test('a held lane sleeps exactly until its hold ends, and a shorter hold does no
   const scheduler = new Scheduler<number>(roomy)
   const lane = addLane(scheduler, 1)
   offerMany(scheduler, lane, 2)
-  scheduler.hold(lane, 5000)
-  scheduler.hold(lane, 1000)
+  lane.hold(5000)
+  lane.hold(1000)
   assert.equal(scheduler.plan(0, 10).length, 0)
   assert.equal(scheduler.wakeAt(), 5000)
   assert.equal(scheduler.plan(4999, 10).length, 0)
@@ -182,7 +182,7 @@ test('a hold that arrives while a lane sleeps for a token is kept too', () => {
   const rate = { rate: 1, periodMs: 1000, burst: 1 }
   const lane = scheduler.add(nextEndpoint++, 1, { rate, concurrency: 9 }, { bucketDebtMs: 1000, holdMs: 0 }, 0)
   offerMany(scheduler, lane, 1)
-  scheduler.hold(lane, 5000)
+  lane.hold(5000)
   assert.equal(scheduler.plan(2000, 10).length, 0)
   assert.equal(scheduler.wakeAt(), 5000)
   assert.equal(scheduler.plan(5000, 10).length, 1)
@@ -280,7 +280,7 @@ test('a removed lane answers its queued deliveries and is never planned again, f
   const busy = addLane(scheduler, 1)
   offerMany(scheduler, busy, 1)
   assert.equal(scheduler.plan(0, 9).length, 1)
-  scheduler.hold(asleep, 100)
+  asleep.hold(100)
   offerMany(scheduler, ready, 2)
   scheduler.offer(ready, replay, 7, 0)
   scheduler.offer(ready, timed, 5, 0)
@@ -388,7 +388,7 @@ test('applications that hang leave room for another one', () => {
 test('a lane with a million deliveries parked costs a plan nothing', () => {
   const scheduler = new Scheduler<number>(roomy)
   const parked = addLane(scheduler, 1)
-  scheduler.hold(parked, 1e9)
+  parked.hold(1e9)
   offerMany(scheduler, parked, 1_000_000)
   const healthy = addLane(scheduler, 1)
   let visits = 0

@@ -8,13 +8,14 @@ import { aLane } from './a-lane.ts'
 
 function looping() {
   const clock = new VirtualClock()
-  const is = { leased: true, unsettled: 0, wakeAt: undefined as number | undefined }
+  const is = { leased: true, unsettled: 0, hasWork: true, wakeAt: undefined as number | undefined }
   /** When the pump was run. */
   const runs: { at: number }[] = []
   const due: OwnedLane[] = []
   const loop = new Loop({
     clock,
     scheduler: {
+      hasWork: () => is.hasWork,
       wakeAt: () => (is.wakeAt === undefined || is.wakeAt <= clock.steady() ? undefined : is.wakeAt),
     },
     membership: { holdsLease: () => is.leased },
@@ -32,7 +33,7 @@ function looping() {
         return is.unsettled
       },
     },
-    ownership: { turn() {} },
+    ownership: { turn() {}, awaitsTurn: false },
   })
   return { clock, is, runs, due, loop }
 }
@@ -42,6 +43,17 @@ test('however much changes in one turn of the event loop, the pump runs once', a
   for (let i = 0; i < 5; i++) loop.wake()
   await clock.settle()
   assert.equal(runs.length, 1)
+})
+
+test('a change that lets nothing start runs no pump, and the alarm is set all the same', async () => {
+  const { clock, is, runs, loop } = looping()
+  is.hasWork = false
+  is.wakeAt = 20
+  loop.wake()
+  await clock.advance(19)
+  assert.equal(runs.length, 0)
+  await clock.advance(1)
+  assert.deepEqual(runs, [{ at: 20 }])
 })
 
 test('the pump runs again when a sleeping lane wakes or a timed row is due, whichever is first', async () => {
@@ -64,24 +76,24 @@ test('the pump runs again when a sleeping lane wakes or a timed row is due, whic
 test('nothing is started for a moment after trouble, without the lease, or while too much is unrecorded', async () => {
   const { clock, is, runs, loop } = looping()
   loop.pause()
-  loop.startSome()
+  loop.turn()
   await clock.advance(99)
   assert.deepEqual([runs, loop.standstill(clock.steady())], [[], 'store'])
   await clock.advance(1)
   assert.equal(runs.length, 1, 'it goes on by itself')
   is.leased = false
-  loop.startSome()
+  loop.turn()
   await clock.settle()
   assert.deepEqual([runs.length, loop.standstill(clock.steady())], [1, 'lease'])
   is.leased = true
   is.unsettled = 4096
-  loop.startSome()
+  loop.turn()
   await clock.settle()
   assert.deepEqual([runs.length, loop.standstill(clock.steady())], [1, 'recording'])
   is.unsettled = 4095
-  loop.startSome()
+  loop.turn()
   await clock.settle()
-  assert.equal(runs.length, 3, 'some at once, the rest in its turn')
+  assert.equal(runs.length, 2)
 })
 
 test('a stopped loop starts nothing', async () => {
@@ -91,7 +103,7 @@ test('a stopped loop starts nothing', async () => {
   await clock.settle()
   loop.stop()
   loop.wake()
-  loop.startSome()
+  loop.turn()
   await clock.advance(1000)
   assert.equal(runs.length, 1)
 })

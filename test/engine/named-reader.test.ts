@@ -22,7 +22,7 @@ function open() {
     clock,
     bodies,
     scheduler,
-    loop: { startSome: () => void events.push('read') },
+    loop: { turn: () => void events.push('read') },
     onTrouble: (error) => void events.push(`trouble: ${(error as Error).message}`),
   })
   const own = (key: number) => aLane(endpointOf(key), scheduler, clock.steady())

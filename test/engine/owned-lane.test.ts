@@ -4,6 +4,7 @@ import { classes, fresh, replay, timed } from '../../src/domain/delivery.ts'
 import { defaultFlow } from '../../src/domain/flow.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { Delivery } from '../../src/engine/delivery.ts'
+import { endOf } from '../../src/engine/ended-attempt.ts'
 import type { OwnedLane } from '../../src/engine/owned-lane.ts'
 import type { PendingRow } from '../../src/store/store.ts'
 import { aLane, endpointOf, settingsOf } from './a-lane.ts'
@@ -59,7 +60,7 @@ test('an endpoint that failed for too long is closed as soon as that is judged',
     ...{ code: 'refused', status: 500, durationMs: 1 },
     ...{ retryAfterMs: undefined, response: undefined, error: undefined },
   }
-  const attempt = (now: number) => lane.endAttempt(new Delivery(lane, row(1), now), failure, now, () => 0)
+  const attempt = (now: number) => lane.endAttempt(endOf(new Delivery(lane, row(1), now), failure, false, now), () => 0)
   attempt(0)
   assert.equal(lane.lane.closed, false)
   assert.equal(attempt(1000)?.disableAfterFailingMs, 1000)

@@ -21,7 +21,7 @@ function open() {
     clock,
     scheduler,
     loop: {
-      startSome: () => void events.push('read'),
+      turn: () => void events.push('read'),
       expectTimed: (owned, at) => void events.push(`${owned.endpoint.key} timed at ${at}`),
     },
     onUnwanted: ({ row }, { state }) => void events.push(`${row.message} ${state}`),

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import {
   AppError,
@@ -15,6 +16,7 @@ import { openPlace, pendingCount, sqlitePlace } from '../e2e/place.ts'
 import { Receiver } from '../e2e/receiver.ts'
 import { connect, embed } from './embedded.ts'
 
+const adminKey = 'sk_library_0123456789abcdef'
 const event = { eventType: 'video.trending', payload: { views: 1 } }
 
 /** Undefined as long as it is refused: what it asks for is not there yet. */
@@ -380,6 +382,26 @@ describe('the library', () => {
     assert.equal((await get('sk_wrong')).status, 401)
     await sluice.close()
     await assert.rejects(get(apiKey))
+  })
+
+  test('the publisher is answered before the request to the receiver is written', async (t) => {
+    const receiver = await Receiver.listen(t)
+    const sluice = await embed(t, await sqlitePlace(t), { listen: '127.0.0.1:0', adminKey })
+    await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+    await sluice.endpoints.create('acme', { url: `${receiver.url}/hook` })
+    const written: string[] = []
+    const { write } = Socket.prototype
+    t.mock.method(Socket.prototype, 'write', function (this: Socket, ...args: Parameters<typeof write>) {
+      const [what] = /^(?:HTTP\/1\.1 202|POST \/hook)/.exec(String(args[0])) ?? []
+      if (what !== undefined) written.push(what)
+      return write.apply(this, args)
+    })
+    const headers = { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' }
+    for (let sent = 1; sent <= 20; sent++) {
+      await fetch(`${sluice.url}/api/v1/app/acme/msg`, { method: 'POST', headers, body: JSON.stringify(event) })
+      await receiver.until('it came', () => receiver.arrivals.length === sent)
+    }
+    assert.deepEqual(written, Array(20).fill(['HTTP/1.1 202', 'POST /hook']).flat())
   })
 
   test('says that it was closed, with a code', async (t) => {
