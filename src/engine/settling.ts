@@ -122,7 +122,7 @@ export class Settling {
   }
 }
 
-/** What is recorded beside a verdict. */
+/** Changes that are recorded together with a verdict. */
 interface EntryEffects extends LaneEffect {
   readonly notice: Notice | undefined
 }
