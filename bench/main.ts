@@ -7,9 +7,11 @@ import { backlog } from './scenarios/backlog.ts'
 import { broad } from './scenarios/broad.ts'
 import { coalesce } from './scenarios/coalesce.ts'
 import { fairness } from './scenarios/fairness.ts'
+import { fleet } from './scenarios/fleet.ts'
 import { ingest } from './scenarios/ingest.ts'
 import { isolation } from './scenarios/isolation.ts'
 import { latency } from './scenarios/latency.ts'
+import { pooler } from './scenarios/pooler.ts'
 import { rate } from './scenarios/rate.ts'
 import { rolling } from './scenarios/rolling.ts'
 import { shed } from './scenarios/shed.ts'
@@ -35,9 +37,11 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   coalesce,
   broad,
   wide,
+  fleet,
   takeover,
   rolling,
   trickle,
+  pooler,
   sustained,
 }
 /** Beyond the minutes that a long scenario is asked to run. */

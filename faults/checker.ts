@@ -12,6 +12,8 @@ export const rules = {
   flooded: 'at most burst + rate × w arrivals came in any w seconds',
   crowded: 'at most `concurrency` requests were open at once',
   hurried: 'nothing came before Retry-After was over',
+  forked: 'nothing was written to a former primary that came back',
+  late: 'the server that was promoted took publishes within 5 s',
 } as const
 
 export type Rule = keyof typeof rules
@@ -36,6 +38,8 @@ export function check(histories: Histories): Violation[] {
     ...flooded(facts),
     ...crowded(facts),
     ...hurried(facts),
+    ...forked(facts),
+    ...late(facts),
   ]
 }
 
@@ -221,6 +225,30 @@ function hurried({ endpoints, arrived, faults }: Facts): Violation[] {
       return [violation('hurried', `${path} asked for ${retryAfterMs} ms and got the next request ${early} ms early`)]
     })
   })
+}
+
+function forked({ faults }: Facts): Violation[] {
+  const written = faults.filter(({ did }) => (did.writesToFormer ?? 0) > 0)
+  return written.map(({ did }) => violation('forked', `${did.writesToFormer} transactions were at the former primary`))
+}
+
+/** The aim is 2 s; the rest is for a machine that other programs use, too. */
+const lateMs = 5000
+
+/** How long after each promotion the first publish was accepted. */
+export function returns({ faults, published }: Pick<Histories, 'faults' | 'published'>): number[] {
+  return faults.flatMap(({ gone, promoted }) => {
+    if (gone === undefined || promoted === undefined) return []
+    const accepted = published.filter(({ outcome, askedAt }) => outcome === 'accepted' && askedAt > gone)
+    const first = accepted.reduce((least, { knownAt }) => Math.min(least, knownAt), Number.POSITIVE_INFINITY)
+    return [Math.max(0, Math.round(first - promoted))]
+  })
+}
+
+function late(facts: Facts): Violation[] {
+  const slow = returns(facts).filter((ms) => ms > lateMs)
+  const span = (ms: number) => (ms === Number.POSITIVE_INFINITY ? 'any time' : `${ms} ms`)
+  return slow.map((ms) => violation('late', `no publish was accepted within ${span(ms)} of a promotion`))
 }
 
 function violation(rule: Rule, sentence: string): Violation {

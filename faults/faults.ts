@@ -1,48 +1,15 @@
 import { eventually } from '../test/e2e/eventually.ts'
+import { failovers } from './failovers.ts'
+import { type FaultKind, leaseMs, pause, recoveryMs, takesWrites, unrecordedMs } from './fault-kind.ts'
+import { poolerFaults } from './pooler-faults.ts'
 import type { PostgresWorld } from './postgres-world.ts'
 import type { Unsynced } from './power-cut.ts'
 import { SqliteWorld } from './sqlite-world.ts'
-import type { StoreKind, World } from './world.ts'
+import type { World } from './world.ts'
 
-/** A kind of fault: a row of the table for each store that it is done to. */
-export interface FaultKind {
-  readonly name: string
-  readonly stores: readonly StoreKind[]
-  /** Whether it needs the shim between a program and its disk and clock. */
-  readonly needsShim: boolean
-  /** How long before the fault an answer may have come that is not on record for good (docs/guarantees.md, the small print). */
-  readonly unrecordedMs: number
-  readonly leavesOpen?: true
-  /** The stores whose clock it moves, and a Retry-After with it. */
-  readonly movesHolds?: readonly StoreKind[]
-  /** Settings of the programs beside those of every test. */
-  readonly settings?: Readonly<Record<string, string>>
-  /** Whether everything was delivered and recorded before, and no message is published meanwhile. */
-  readonly isQuiet?: true
-  /** Whether disks of earlier instants are looked at, too. */
-  readonly cutsPower?: true
-  /** Does the fault, and resolves when nothing is broken any more. Answers counts of what it did. */
-  run(world: World): Promise<Readonly<Record<string, number>>>
-  /** Puts right what would keep the last deliveries waiting for very long. */
-  finish?(world: World): void
-}
-
-/** Longer than that of tests: a busy machine must not stop a program for so long that its lease is over without a fault. */
-export const leaseMs = 4000
-
-/**
- * An answer is recorded within 15 ms, or with 512 others, and a power cut undoes the records of the last second as well. The rest
- * is for two cores that other programs use, too: beside a load of 20, a statement of Postgres took 0.7 s.
- */
-const unrecordedMs = 1500
-
-/** By then, everything works again that a fault broke; it is a hang guard, and no measurement. */
-const recoveryMs = 60_000
+const onPostgres = (world: World) => world as PostgresWorld
 /** A recovery takes one to five seconds here. */
 const postgresRecoveryMs = 12_000
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
-const onPostgres = (world: World) => world as PostgresWorld
 const jumpsMs = [3000, leaseMs * 2, 600_000, 3_600_000, 6 * 3_600_000]
 const both = ['sqlite', 'postgres'] as const
 const nothing = {}
@@ -148,6 +115,8 @@ export const faultKinds: readonly FaultKind[] = [
       return nothing
     },
   },
+  ...failovers,
+  ...poolerFaults,
 ]
 
 function powerCut(unsynced: Unsynced): FaultKind {
@@ -186,16 +155,6 @@ function failing(call: 'sync' | 'write', error: 'EIO' | 'ENOSPC'): FaultKind {
       return { ...failed, ...(await cut(world, chance.of(['dropped', 'torn']))) }
     },
   }
-}
-
-/** Waits until a publish can be stored again. Answers whether it can. */
-async function takesWrites(world: World, withinMs: number): Promise<boolean> {
-  const isWell = () =>
-    fetch(`${world.server.api}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-  return eventually('the store takes writes again', isWell, withinMs).catch(() => false)
 }
 
 const signs = new WeakMap<World, number>()

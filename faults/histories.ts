@@ -83,6 +83,9 @@ export interface Fault {
   readonly leavesOpen: boolean
   /** The store's clock, by which a Retry-After is kept while no worker owns the lane, was moved. */
   readonly movesHolds: boolean
+  /** When the primary took its last write, and when another server took its place. */
+  readonly gone?: number
+  readonly promoted?: number
   /** Counts of what was done: writes that were lost, syncs that failed, disks that were rebuilt. */
   readonly did: Readonly<Record<string, number>>
 }

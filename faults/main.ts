@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
+import type { FaultKind } from './fault-kind.ts'
 import { faultKinds } from './faults.ts'
 import { type PlantedFault, plantedFaults } from './plants.ts'
 import { type Outcome, type Plan, runPlan, type Tools } from './run.ts'
@@ -64,7 +65,11 @@ async function main(options: Options): Promise<void> {
   const tools = await prepare(folder)
   if (tools.missing !== undefined) console.error(`Faults of disks and clocks are left out: ${tools.missing}`)
   const isWanted = (name: string) => options.only.length === 0 || options.only.some((part) => name.includes(part))
-  const isPossible = ({ needsShim }: { needsShim: boolean }) => !needsShim || tools.shim !== undefined
+  const isPossible = ({ needsShim, missing }: FaultKind) =>
+    (!needsShim || tools.shim !== undefined) && missing === undefined
+  for (const { name, missing } of faultKinds.filter((kind) => isWanted(kind.name))) {
+    if (missing !== undefined) console.error(`${name} is left out: ${missing}`)
+  }
 
   const kinds = faultKinds.filter((kind) => isWanted(kind.name) && isPossible(kind))
   const lines = kinds.flatMap((kind) => kind.stores.filter(isStoreWanted).map((store) => ({ kind, store })))

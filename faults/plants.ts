@@ -1,6 +1,7 @@
 import { join } from 'node:path'
-import type { FaultKind } from './faults.ts'
+import type { FaultKind } from './fault-kind.ts'
 import { faultKinds } from './faults.ts'
+import type { ReplicatedWorld } from './replicated-world.ts'
 import type { Plan } from './run.ts'
 import type { StoreKind } from './world.ts'
 
@@ -56,5 +57,11 @@ export const plantedFaults: readonly PlantedFault[] = [
     store: 'postgres',
     kind: kindOf('freeze'),
     plant: { module: join(import.meta.dirname, 'plant-epoch.ts') },
+  },
+  {
+    name: 'an asynchronous standby',
+    store: 'postgres',
+    kind: kindOf('failover-killed'),
+    plant: { begin: (world) => (world as ReplicatedWorld).replication.waitForNoStandby() },
   },
 ]

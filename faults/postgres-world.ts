@@ -38,9 +38,21 @@ export class PostgresWorld extends World {
     return this.programShim?.variables ?? {}
   }
 
+  /** The server that takes writes now. */
+  protected get database(): string {
+    return this.postgres.url
+  }
+
   override async open(): Promise<void> {
     // Postgres may run as another user.
     chmodSync(this.folder, 0o711)
+    await this.startDatabase()
+    await this.start('serve')
+    await this.start('worker')
+  }
+
+  /** Starts everything that the programs need. */
+  protected async startDatabase(): Promise<void> {
     const settings = {
       ...{ shared_buffers: '32MB', max_connections: '100', max_wal_size: '64MB', min_wal_size: '32MB' },
       // One call in place of a sync of each of its 1,000 files at each recovery.
@@ -52,8 +64,6 @@ export class PostgresWorld extends World {
     this.atEnd(() => this.postgres.kill())
     this.lookBefore(this.postgres.data.folder)
     await this.postgres.start()
-    await this.start('serve')
-    await this.start('worker')
   }
 
   override async pending(): Promise<number> {
@@ -89,7 +99,7 @@ export class PostgresWorld extends World {
   }
 
   async #ask(sql: string): Promise<Record<string, unknown>[]> {
-    const client = new pg.Client({ connectionString: this.store })
+    const client = new pg.Client({ connectionString: this.database })
     client.on('error', () => {})
     try {
       await client.connect()

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { machineNow } from '../bench/machine-clock.ts'
 import { eventually } from '../test/e2e/eventually.ts'
 import { check, type Rule, type Violation } from './checker.ts'
-import { type FaultKind, leaseMs } from './faults.ts'
+import { type FaultKind, leaseMs, type Marks } from './fault-kind.ts'
 import { type Endpoint, type Fault, type Histories, keepHistories } from './histories.ts'
 import { type Listed, listAll } from './listing.ts'
 import { type Flow, Load } from './load.ts'
@@ -21,7 +21,7 @@ export interface Plan {
   /** Earlier cuts that are looked at before each fault, beside the one that goes on. */
   readonly earlierCuts?: number
   /** A fault of the program's own, which the checker must find. */
-  readonly plant?: { readonly module?: string; begin?(world: World): void } | undefined
+  readonly plant?: { readonly module?: string; begin?(world: World): Promise<void> | void } | undefined
   /** Where the raw histories go. */
   readonly keep?: string | undefined
 }
@@ -86,7 +86,7 @@ export async function runPlan(tools: Tools, plan: Plan): Promise<Outcome> {
   const { kind, store, seed, plant } = plan
   const workshop = kind.needsShim ? tools : { ...tools, shim: undefined }
   const options = { seed, plant: plant?.module, settings: { SLUICE_LEASE: `${leaseMs}ms`, ...kind.settings } }
-  const world = store === 'sqlite' ? new SqliteWorld(workshop, options) : new PostgresWorld(workshop, options)
+  const world = new (kind.world ?? (store === 'sqlite' ? SqliteWorld : PostgresWorld))(workshop, options)
   const load = new Load(() => world.server.api, seed)
   const faults: Fault[] = []
   const stuck: string[] = []
@@ -96,7 +96,7 @@ export async function runPlan(tools: Tools, plan: Plan): Promise<Outcome> {
     if (world instanceof SqliteWorld) placeTemplate(world, tools.template)
     await world.open()
     const listed = await subscribe(world)
-    plant?.begin?.(world)
+    await plant?.begin?.(world)
     load.start(flowsOf(kind))
     try {
       for (let round = 0; round < plan.rounds; round++) await doRound(world, load, plan, { faults, violations })
@@ -162,6 +162,9 @@ async function doRound(world: World, load: Load, plan: Plan, notes: Notes): Prom
   const { name, unrecordedMs, leavesOpen = false } = kind
   const movesHolds = kind.movesHolds?.includes(store) ?? false
   const from = machineNow()
+  const at = new Map<keyof Marks, number>()
+  const mark = (name: keyof Marks) => () => void at.set(name, machineNow())
+  const marks = { gone: mark('gone'), promoted: mark('promoted'), healed: mark('healed') }
   const did: Record<string, number> = {}
   try {
     if (world instanceof SqliteWorld && kind.cutsPower && plan.earlierCuts !== undefined) {
@@ -171,9 +174,12 @@ async function doRound(world: World, load: Load, plan: Plan, notes: Notes): Prom
       notes.violations.push(...broken.map((sentence) => ({ rule: 'lost' as const, sentence })))
       did.earlierCuts = plan.earlierCuts
     }
-    Object.assign(did, await kind.run(world))
+    Object.assign(did, await kind.run(world, marks))
   } finally {
-    notes.faults.push({ kind: name, seed, from, until: machineNow(), unrecordedMs, leavesOpen, movesHolds, did })
+    const until = at.get('healed') ?? machineNow()
+    const [gone, promoted] = [at.get('gone'), at.get('promoted')]
+    const instants = { ...(gone !== undefined && { gone }), ...(promoted !== undefined && { promoted }) }
+    notes.faults.push({ kind: name, seed, from, until, unrecordedMs, leavesOpen, movesHolds, ...instants, did })
   }
   if (kind.isQuiet) load.start(flowsOf(kind))
 }

@@ -1,4 +1,4 @@
-import type { Rule } from './checker.ts'
+import { type Rule, returns } from './checker.ts'
 import type { Arrived, Histories } from './histories.ts'
 import type { Outcome } from './run.ts'
 
@@ -15,6 +15,8 @@ export interface Row {
   readonly lost: number
   readonly violations: readonly string[]
   readonly did: Readonly<Record<string, number>>
+  /** How long after each promotion a publish was accepted. */
+  readonly returns: readonly number[]
 }
 
 /** Adds up the worlds of one row. */
@@ -40,6 +42,7 @@ export function rowOf(fault: string, store: string, outcomes: readonly Outcome[]
     lost: outcomes.reduce((total, each) => total + countOf(each, 'lost'), 0),
     violations: outcomes.flatMap(describe),
     did,
+    returns: all.flatMap((each) => returns(each)),
   }
 }
 
@@ -74,6 +77,10 @@ const wordsOf: Readonly<Record<string, string>> = {
   startedAgain: 'times started again by hand',
   jumpsBack: 'jumps back',
   jumpsAhead: 'jumps ahead',
+  writesToFormer: 'writes to the former primary',
+  serversFailed: 'servers failed',
+  machinesFailed: 'machines failed',
+  promotions: 'promotions',
 }
 
 /** The rows in Markdown. */
@@ -89,9 +96,7 @@ export function renderRows(rows: readonly Row[]): string {
     number(row.repeats),
     number(row.lost),
     row.violations.join('; ') || '0',
-    Object.entries(row.did)
-      .map(([name, count]) => `${number(count)} ${wordsOf[name] ?? name}`)
-      .join(', '),
+    doneIn(row),
   ])
   const head = [
     'fault',
@@ -108,6 +113,13 @@ export function renderRows(rows: readonly Row[]): string {
   ]
   const rule = head.map((_, i) => (i >= 2 && i <= 8 && i !== 3 ? '--:' : '---'))
   return [head, rule, ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+}
+
+function doneIn({ did, returns }: Row): string {
+  const counts = Object.entries(did).map(([name, count]) => `${number(count)} ${wordsOf[name] ?? name}`)
+  if (returns.length > 0)
+    counts.push(`accepted again ${spanOf(returns.toSorted((a, b) => a - b))} ms after the promotion`)
+  return counts.join(', ')
 }
 
 /** A planted fault, and what it took to find it. */

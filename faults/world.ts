@@ -95,11 +95,22 @@ export abstract class World {
   async start(command: 'serve' | 'worker'): Promise<void> {
     const { plant, settings = {} } = this.#options
     const { bundle } = this.#workshop
-    const program = await Program.start(this.#life, command, this.store, settings, {
-      ...(plant === undefined ? { program: bundle } : { program: sources, nodeArguments: ['--import', plant] }),
-      variables: this.programVariables(),
-    })
+    const program = await Program.start(
+      this.#life,
+      command,
+      this.store,
+      { ...settings, ...this.settingsOf(command) },
+      {
+        ...(plant === undefined ? { program: bundle } : { program: sources, nodeArguments: ['--import', plant] }),
+        variables: this.programVariables(),
+      },
+    )
     this.#programs.set(command, program)
+  }
+
+  /** Settings of one program beside those of the world. */
+  protected settingsOf(_command: 'serve' | 'worker'): Readonly<Record<string, string>> {
+    return {}
   }
 
   /** The shim of a program's own, unless it is the database that has one. */

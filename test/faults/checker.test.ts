@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { check, type Rule, rules } from '../../faults/checker.ts'
+import { check, type Rule, returns, rules } from '../../faults/checker.ts'
 import type { Arrived, Endpoint, Fault, Histories, Published } from '../../faults/histories.ts'
 
 type Changed = Partial<{ -readonly [K in keyof Histories]: Histories[K] }>
@@ -73,6 +73,9 @@ const broken: Readonly<Record<Rule, (histories: Histories) => Changed>> = {
   hurried: ({ arrived }) => ({
     arrived: [arrival('/held', first.held, 11_500, { status: 429, retryAfterMs: 1000 }), ...arrived],
   }),
+  forked: () => ({ faults: [{ ...fault, did: { writesToFormer: 1 } }] }),
+  // Nothing is published after it.
+  late: () => ({ faults: [{ ...fault, from: 20_000, until: 20_500, gone: 20_000, promoted: 20_100 }] }),
 }
 
 test('sound histories break no rule', () => {
@@ -86,6 +89,12 @@ for (const [rule, change] of Object.entries(broken)) {
     assert.deepEqual([...found], [rule])
   })
 }
+
+test('the time from a promotion to the next accepted publish is counted, and 5 s of it are fine', () => {
+  const histories = { ...sound(), faults: [{ ...fault, gone: 104, promoted: 110 }] }
+  assert.deepEqual(returns(histories), [900])
+  assert.deepEqual(check(histories), [])
+})
 
 test('a message in doubt may arrive or not, and one that was refused may not', () => {
   const histories = sound()

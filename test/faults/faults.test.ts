@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { returns } from '../../faults/checker.ts'
 import { faultKinds } from '../../faults/faults.ts'
 import { epochIgnored, plantedFaults } from '../../faults/plants.ts'
 import { runPlan } from '../../faults/run.ts'
@@ -15,7 +16,7 @@ const folder = await mkdtemp(join(tmpdir(), 'sluice-faults-'))
 after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
 const shim = compileShim(folder)
 const skip = 'missing' in shim ? shim.missing : false
-const tools = skip === false ? await prepare(folder) : undefined
+let tools = skip === false ? await prepare(folder) : undefined
 
 for (const name of ['power-cut-torn', 'sync-EIO']) {
   test(`what was accepted survives ${name}`, { skip }, async (t) => {
@@ -29,6 +30,19 @@ for (const name of ['power-cut-torn', 'sync-EIO']) {
     assert.ok(histories.published.filter(({ outcome }) => outcome === 'accepted').length >= 40)
   })
 }
+
+test('what was accepted survives a failover to a synchronous standby, and the former primary is not written to', async (t) => {
+  const kind = faultKinds.find(({ name }) => name === 'failover-killed')
+  assert.ok(kind)
+  tools ??= await prepare(folder)
+  const { violations, stuck, histories } = await runPlan(tools, { kind, store: 'postgres', seed: 7, rounds: 1 })
+  t.diagnostic(`accepted again ${returns(histories)} ms after the promotion`)
+  assert.deepEqual([...violations, ...stuck], [])
+  assert.deepEqual(
+    histories.faults.map(({ did }) => did),
+    [{ writesToFormer: 0 }],
+  )
+})
 
 test('a disk that drops 98 % of its syncs is found in one round', { skip }, async () => {
   const lies = plantedFaults.find(({ store, kind }) => store === 'sqlite' && kind.cutsPower)

@@ -18,13 +18,17 @@ export interface PgBouncer {
   close(): Promise<void>
 }
 
-/** Starts a PgBouncer in front of the server at a URL. It refuses to run as root. */
-export async function startPgBouncer(url: string, settings: Readonly<Record<string, string>>): Promise<PgBouncer> {
+/** Starts a PgBouncer in front of the server at a URL, at this port or at a free one. It refuses to run as root. */
+export async function startPgBouncer(
+  url: string,
+  settings: Readonly<Record<string, string>>,
+  at?: number,
+): Promise<PgBouncer> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-pgbouncer-'))
   chmodSync(folder, 0o711)
   const own = new URL(url)
   const { hostname, port, username, password } = own
-  own.port = String(await freePort())
+  own.port = String(at ?? (await freePort()))
   const lines = {
     listen_addr: '127.0.0.1',
     listen_port: own.port,

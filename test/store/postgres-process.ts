@@ -72,13 +72,14 @@ export class PostgresProcess {
   }
 
   /**
-   * Copies the cluster of this running server into a new directory below `parent`, for a server that follows this one. Its
-   * `name` is that by which this server knows it.
+   * Copies the cluster of this running server into a new directory below `parent`, for a server that follows this one, at this
+   * port or at a free one. Its `name` is that by which this server knows it.
    */
   async makeStandby(
     parent: string,
     name: string,
     settings: Readonly<Record<string, string>>,
+    port?: number,
   ): Promise<PostgresProcess> {
     const folder = mkdtempSync(join(parent, 'sluice-standby-'))
     removeAtExit(folder)
@@ -97,7 +98,8 @@ export class PostgresProcess {
     } finally {
       await client.end()
     }
-    const standby = new PostgresProcess(folder, this.#program, await freePort(), settings, this.#variables)
+    const at = port ?? (await freePort())
+    const standby = new PostgresProcess(folder, this.#program, at, settings, this.#variables)
     standby.follow(this, name)
     return standby
   }
@@ -162,11 +164,7 @@ export class PostgresProcess {
     if (child?.pid === undefined) return
     this.#process = undefined
     const ended = once(child, 'exit')
-    // Stopped first, it starts no other processes meanwhile.
-    child.kill('SIGSTOP')
-    const backends = childrenOf(child.pid)
-    for (const pid of backends) signal(pid, 'SIGKILL')
-    child.kill('SIGKILL')
+    const backends = killTree(child.pid)
     await ended
     while (backends.some((pid) => isRunning(pid))) await new Promise((resolve) => setTimeout(resolve, 2))
   }
@@ -175,6 +173,13 @@ export class PostgresProcess {
   freeze(): void {
     signal(this.pid, 'SIGSTOP')
     for (const pid of childrenOf(this.pid)) signal(pid, 'SIGSTOP')
+  }
+
+  /** Sends nothing more to the servers that follow this one, until it ends. */
+  holdLog(): void {
+    for (const pid of childrenOf(this.pid)) {
+      if (textOf(`/proc/${pid}/cmdline`).includes('walsender')) signal(pid, 'SIGSTOP')
+    }
   }
 
   /** Lets the server go on after `freeze`. */
@@ -290,6 +295,16 @@ function runs(native: string, user: Program['user']): boolean {
 function idsOf(name: string): Program['user'] {
   const ask = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }))
   return { uid: ask('-u'), gid: ask('-g') }
+}
+
+/** Ends a process and those that it started, which it answers, within a moment. */
+export function killTree(pid: number): readonly number[] {
+  // Stopped first, it starts no other processes meanwhile.
+  signal(pid, 'SIGSTOP')
+  const children = childrenOf(pid)
+  for (const each of children) signal(each, 'SIGKILL')
+  signal(pid, 'SIGKILL')
+  return children
 }
 
 /** The processes that this one started (Linux). */

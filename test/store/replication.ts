@@ -14,18 +14,20 @@ const settings = {
 /** A primary and a standby that follows it by streaming replication: real servers of their own. */
 export class Replication {
   readonly servers: PostgresProcess[]
+  readonly #parent: string
   #primary: PostgresProcess
   #copies = 0
 
-  private constructor(primary: PostgresProcess) {
+  private constructor(primary: PostgresProcess, parent: string) {
     this.#primary = primary
+    this.#parent = parent
     this.servers = [primary]
   }
 
-  /** With `isSynchronous`, each commit waits until the standby has it. `prepare` makes databases first. */
-  static async start(isSynchronous: boolean, more: Readonly<Record<string, string>> = {}): Promise<Replication> {
-    const primary = await PostgresProcess.start(tmpdir(), { ...settings, ...more })
-    const replication = new Replication(primary)
+  /** With `isSynchronous`, each commit waits until the standby has it. The files of the servers are below `parent`. */
+  static async start(isSynchronous: boolean, parent = tmpdir()): Promise<Replication> {
+    const primary = await PostgresProcess.start(parent, settings)
+    const replication = new Replication(primary, parent)
     await replication.addStandby(isSynchronous)
     return replication
   }
@@ -50,14 +52,13 @@ export class Replication {
     return `postgres://${username}:${password}@${places}${pathname}?target_session_attrs=read-write`
   }
 
-  /** Makes a standby of the primary, and waits until it follows. */
-  async addStandby(isSynchronous: boolean): Promise<PostgresProcess> {
+  /** Makes a standby of the primary, at this port or at a free one, and waits until it follows. */
+  async addStandby(isSynchronous: boolean, port?: number): Promise<PostgresProcess> {
     const name = `standby${++this.#copies}`
-    const standby = await this.#primary.makeStandby(tmpdir(), name, settings)
+    const standby = await this.#primary.makeStandby(this.#parent, name, settings, port)
     await standby.start()
     this.servers.push(standby)
-    await this.query(this.#primary, `alter system set synchronous_standby_names = '${isSynchronous ? '*' : ''}'`)
-    await this.query(this.#primary, 'select pg_reload_conf()')
+    await this.#awaitStandbys(isSynchronous ? '*' : '')
     const state = isSynchronous ? 'sync' : 'async'
     await eventually('the standby follows', async () => {
       const rows = await this.query(this.#primary, 'select sync_state from pg_stat_replication')
@@ -70,6 +71,23 @@ export class Replication {
   async failOver(): Promise<void> {
     await this.#primary.kill()
     await this.promote()
+  }
+
+  /** No commit waits for the standby any more. */
+  waitForNoStandby(): Promise<void> {
+    return this.#awaitStandbys('')
+  }
+
+  async #awaitStandbys(names: string): Promise<void> {
+    await this.query(this.#primary, `alter system set synchronous_standby_names = '${names}'`)
+    await this.query(this.#primary, 'select pg_reload_conf()')
+  }
+
+  /** Replaces a former primary by a standby of its successor, at the same address. */
+  async replaceFormer(former: PostgresProcess, isSynchronous: boolean): Promise<void> {
+    await former.remove()
+    this.servers.splice(this.servers.indexOf(former), 1)
+    await this.addStandby(isSynchronous, Number(new URL(former.url).port))
   }
 
   /** Has the standby take the place of the primary, whatever that does meanwhile. */

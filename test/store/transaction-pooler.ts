@@ -61,9 +61,9 @@ export class TransactionPooler {
     this.#left = connections
   }
 
-  /** Starts one with so many connections to the server at a URL with a password. */
-  static async start(url: string, connections = 2): Promise<TransactionPooler> {
-    const listener = createServer((socket) => pooler.#accept(socket)).listen(0, '127.0.0.1')
+  /** Starts one with so many connections to the server at a URL with a password, at this port or at a free one. */
+  static async start(url: string, connections = 2, port = 0): Promise<TransactionPooler> {
+    const listener = createServer((socket) => pooler.#accept(socket)).listen(port, '127.0.0.1')
     await once(listener, 'listening')
     const own = new URL(url)
     own.port = String((listener.address() as AddressInfo).port)

@@ -300,6 +300,7 @@ export class Listener {
     const { askEveryMs } = this.#servers.areSeveral ? promotable : alone
     this.#cancelTimer = this.#context.clock.after(askEveryMs, async () => {
       const cancel = this.#servers.areSeveral ? this.#lookMeanwhile() : () => {}
+      const askedAt = this.#context.clock.steady()
       try {
         await client.query('select 1')
       } catch (error) {
@@ -307,7 +308,9 @@ export class Listener {
       } finally {
         cancel()
       }
-      if (this.#servers.areSeveral && ++this.#questions % questionsPerLook === 0)
+      // A server that was silent may have been replaced, and does not know it.
+      const wasSilent = this.#context.clock.steady() - askedAt >= lookEveryMs
+      if (this.#servers.areSeveral && (++this.#questions % questionsPerLook === 0 || wasSilent))
         await this.#servers.lookElsewhere(true)
       if (this.#client === client) this.#askLater(client)
     })

@@ -132,8 +132,7 @@ test('a former primary that comes back is not written to, at whatever address it
 test('a primary that still answers is left once a standby of it was promoted', async (t) => {
   const replication = await startReplication()
   const { primary: former } = replication
-  await replication.query(former, "alter system set synchronous_standby_names = ''")
-  await replication.query(former, 'select pg_reload_conf()')
+  await replication.waitForNoStandby()
   const store = await openPostgresStore(context, { url: replication.url })
   atEnd(t, () => store.close())
   await replication.promote()
