@@ -21,7 +21,9 @@ export interface Block {
 
 /** Every page: those at the top, and all below docs. */
 export function readPages(): Page[] {
-  return ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...globSync('docs/**/*.md', { cwd: root })].map(readPage)
+  return ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'AGENTS.md', ...globSync('docs/**/*.md', { cwd: root })].map(
+    readPage,
+  )
 }
 
 export function readPage(path: string): Page {
