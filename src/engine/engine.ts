@@ -119,7 +119,7 @@ export class Engine {
     this.#bodies = bodies
     this.#pump = pump
     this.#ownership = new Ownership({
-      ...{ store, clock, scheduler, membership, registry, reader, regions, onTrouble },
+      ...{ store, clock, scheduler, membership, registry, reader, bodies, regions, onTrouble },
       onUnclean: (lanes) => void this.#sayTakenOver(lanes),
     })
     this.#jobs = new WorkerJobs({ store, clock, regions, registry, settling, waitingLimit, onTrouble })
@@ -282,6 +282,7 @@ export class Engine {
   #rowsAdded(endpoints: readonly number[] | undefined, itsClass: Class | undefined): void {
     const now = this.#deps.clock.steady()
     const added = itsClass === undefined ? classes : [itsClass]
+    this.#registry.rowsAdded(endpoints)
     this.#registry.each((owned) => {
       owned.rowsAdded(added, now)
       for (const c of added) this.#reader.request(owned, c)
@@ -292,6 +293,7 @@ export class Engine {
   /** Another process stored these rows. */
   #rowsNamed(names: readonly RowName[]): void {
     const unread = new Set<number>()
+    this.#registry.rowsAdded(names.map(({ endpoint }) => endpoint))
     for (const name of names) {
       const owned = this.#registry.find(name.endpoint)
       if (owned && !this.#namedReader.request(owned, name)) unread.add(name.endpoint)

@@ -42,8 +42,8 @@ export class LaneRegistry {
   #stopped = false
   /** Owned lanes whose settings changed and could not be read. */
   readonly #outdated = new Set<number>()
-  /** Endpoints whose settings changed while the store answers a claim; undefined while it answers none. */
-  #changed: Set<number> | 'all' | undefined
+  /** The changes that were signalled while the store answers a claim; undefined while it answers none. */
+  #meanwhile: Meanwhile | undefined
 
   constructor(deps: LaneRegistryDeps) {
     this.#deps = deps
@@ -79,22 +79,32 @@ export class LaneRegistry {
     for (const owned of this.#lanes.values()) this.#drop(owned)
   }
 
-  /** The store answers a claim. The answer may be older than a change of settings that is signalled before it comes. */
+  /**
+   * The store answers a claim. The answer, settings and first rows, may be older than a change that is signalled before it
+   * comes.
+   */
   claimBegins(): void {
-    this.#changed = new Set()
+    this.#meanwhile = { changed: new Signalled(), added: new Signalled(), begunAt: this.#deps.clock.steady() }
+  }
+
+  /** Rows were added to the queues of these endpoints, or of any. */
+  rowsAdded(endpoints?: readonly number[]): void {
+    this.#meanwhile?.added.note(endpoints)
   }
 
   /** Takes the lanes that the claim brought. */
   claimEnds(lanes: readonly ClaimedLane[]): void {
-    const changed = this.#changed
-    this.#changed = undefined
-    for (const lane of lanes) this.#take(lane)
+    const meanwhile = this.#meanwhile
+    this.#meanwhile = undefined
+    if (meanwhile === undefined) return
+    for (const lane of lanes) this.#take(lane, meanwhile)
     const keys = lanes.map(({ endpoint }) => endpoint.key)
-    void this.refresh(changed === 'all' ? keys : keys.filter((key) => changed?.has(key)))
+    void this.refresh(keys.filter((key) => meanwhile.changed.has(key)))
+    if (lanes.length > 0) this.#deps.loop.startSome()
   }
 
   /** A lane is owned from now on. */
-  #take(claimed: ClaimedLane): void {
+  #take(claimed: ClaimedLane, { changed, added, begunAt }: Meanwhile): void {
     const { clock, scheduler, reader, appShares, serverDefaults } = this.#deps
     const endpoint = withDefaults(claimed.endpoint, serverDefaults)
     // Owned already: a claim also names lanes that an earlier answer, which was lost, may have brought.
@@ -111,7 +121,10 @@ export class LaneRegistry {
     this.#lanes.set(endpoint.key, owned)
     appShares.follow(endpoint)
     this.#followRules(owned, now)
-    reader.requestAll(owned)
+    // Its rows or its settings may be out of date. Both are read again.
+    const isStale = added.has(endpoint.key) || changed.has(endpoint.key)
+    if (claimed.front === undefined || isStale) reader.requestAll(owned)
+    else reader.takeFront(owned, claimed.front, begunAt)
   }
 
   #settingsOf(endpoint: CompleteEndpoint): LaneSettings {
@@ -134,8 +147,7 @@ export class LaneRegistry {
 
   /** Reads the settings of owned lanes again, after they were changed. */
   async refresh(endpoints?: readonly number[]): Promise<void> {
-    if (endpoints === undefined) this.#changed &&= 'all'
-    else if (this.#changed instanceof Set) for (const key of endpoints) this.#changed.add(key)
+    this.#meanwhile?.changed.note(endpoints)
     const keys: number[] = []
     this.each((owned) => keys.push(owned.endpoint.key), endpoints)
     if (keys.length === 0) return
@@ -249,6 +261,28 @@ function sharedByRegion(lanes: readonly OwnedLane[], shares: ReadonlyMap<string,
   return [...shares].flatMap(([region, share]) =>
     share.workers <= 1 ? [] : [{ lanes: byRegion.get(region) ?? [], share: shareOf(share) }],
   )
+}
+
+/** Endpoints that were signalled: these, or any. */
+class Signalled {
+  readonly #endpoints = new Set<number>()
+  #all = false
+
+  note(endpoints: readonly number[] | undefined): void {
+    if (endpoints === undefined) this.#all = true
+    else for (const endpoint of endpoints) this.#endpoints.add(endpoint)
+  }
+
+  has(endpoint: number): boolean {
+    return this.#all || this.#endpoints.has(endpoint)
+  }
+}
+
+interface Meanwhile {
+  readonly changed: Signalled
+  readonly added: Signalled
+  /** When the claim began, which is before any of its rows were read. */
+  readonly begunAt: SteadyMs
 }
 
 interface SharedLanes {

@@ -126,12 +126,14 @@ export class LaneRows {
     return false
   }
 
-  /** Takes a page of an unordered lane and moves the cursor. Answers the rows that were not in memory. */
-  takePage(itsClass: Class, rows: readonly PendingRow[], now: SteadyMs): PendingRow[] {
+  /**
+   * Takes a page of an unordered lane, of up to `limit` rows, and moves the cursor. Answers the rows that were not in memory.
+   */
+  takePage(itsClass: Class, rows: readonly PendingRow[], limit: number, now: SteadyMs): PendingRow[] {
     const pass = this.#passes[itsClass]
     const taken = rows.filter((row) => this.take(itsClass, row))
     const last = rows.at(-1)
-    if (rows.length < pageRows || last === undefined) this.endPass(itsClass, true)
+    if (rows.length < limit || last === undefined) this.endPass(itsClass, true)
     else {
       // A pass ends early only after it brought something: it may take several pages to get past the rows in memory.
       const isOver = taken.length > 0 && now - pass.beganAt >= passMs

@@ -1,8 +1,9 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import type { Regions } from '../features/regions/rules.ts'
-import type { DueLane, LaneRest } from '../store/lanes.ts'
+import type { DueLane, LaneRest, Taken } from '../store/lanes.ts'
 import type { ClaimedLane, Store } from '../store/store.ts'
+import type { Bodies } from './bodies.ts'
 import { ClaimTurns } from './claim-turns.ts'
 import type { Delivery } from './delivery.ts'
 import type { LaneRegistry } from './lane-registry.ts'
@@ -24,6 +25,7 @@ const retryMs = 50
 const pollMs = 1000
 /** A worker that owns its share lets the others choose first. */
 const politeMs = 75
+const nothing: Taken = { lanes: [], messages: [] }
 /** While idleness is asked for, a reconcile that has not ended is asked for again after this long. */
 const reconcileAgainMs = 5000
 
@@ -114,7 +116,7 @@ export class Ownership {
   }
 
   async #claim(): Promise<void> {
-    const { clock, membership, registry } = this.#deps
+    const { clock, membership, registry, bodies } = this.#deps
     this.#claiming = true
     this.#nextLaneAt = undefined
     this.#awaiting = undefined
@@ -130,7 +132,7 @@ export class Ownership {
       registry.claimBegins()
       let taken: readonly ClaimedLane[] = []
       try {
-        const claim = await this.#take(worker)
+        const claim = await bodies.bringAlong(() => this.#take(worker))
         this.#claimLost = false
         if (worker === membership.worker) taken = claim.lanes
         waitMs = Math.min(pollMs, claim.nextInMs)
@@ -152,23 +154,24 @@ export class Ownership {
   }
 
   /** Takes lanes: those that have been due the longest, or in turns when a claim cannot take all that are due. */
-  async #take(worker: number): Promise<{ readonly lanes: readonly ClaimedLane[]; readonly nextInMs: number }> {
+  async #take(worker: number): Promise<Taken & { readonly nextInMs: number }> {
     const { store, clock, regions } = this.#deps
     if (this.#turns.isCrowded && !this.#claimLost) {
       const chosen = await this.#turns.next(claimLanes)
-      const lanes = chosen.length === 0 ? [] : await store.claimNamed(worker, chosen, regions)
-      if (lanes.length > 0) this.#claimAgain = true
+      const taken = chosen.length === 0 ? nothing : await store.claimNamed(worker, chosen, regions)
+      const isAny = taken.lanes.length > 0
+      if (isAny) this.#claimAgain = true
       else if (this.#turns.isCrowded) this.#awaiting = 'start'
-      if (lanes.length > 0 || this.#turns.isCrowded) return { lanes, nextInMs: retryMs }
+      if (isAny || this.#turns.isCrowded) return { ...taken, nextInMs: retryMs }
     }
     const claim = await store.claim(worker, claimLanes, this.#claimLost, regions)
-    const { lanes, nextInMs = Number.POSITIVE_INFINITY } = claim
+    const { lanes, messages, nextInMs = Number.POSITIVE_INFINITY } = claim
     if (lanes.length >= claimLanes) {
       this.#turns.crowd()
       this.#claimAgain = true
     }
     if (!this.#claimAgain) this.#nextLaneAt = clock.steady() + nextInMs
-    return { lanes, nextInMs }
+    return { lanes, messages, nextInMs }
   }
 
   #wait(ms: number): Promise<void> {
@@ -266,6 +269,7 @@ interface OwnershipDeps {
   readonly membership: Membership
   readonly registry: LaneRegistry
   readonly reader: Pick<Reader, 'waiting'>
+  readonly bodies: Pick<Bodies, 'bringAlong'>
   /** The regions whose lanes this worker may own. */
   readonly regions: Regions
   /** This many lanes were claimed whose last owner did not release them, or whose limits changed since. */

@@ -6,7 +6,7 @@ import type { OrderedLane } from '../domain/lane.ts'
 import { type Entry, isBefore } from '../domain/queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/delivering.ts'
-import type { DueRead, DueRows, PendingRow, Store, StoredMessage } from '../store/store.ts'
+import type { DueRead, DueRows, PendingRow, QueueFront, Store, StoredMessage } from '../store/store.ts'
 import { Delivery } from './delivery.ts'
 import type { Loop } from './loop.ts'
 import type { OwnedLane } from './owned-lane.ts'
@@ -93,6 +93,21 @@ export class Reader {
     for (const c of classes) this.request(owned, c)
   }
 
+  /**
+   * Takes the first rows of a lane that was just claimed, as pages that were read. `begunAt` is an instant before the store read
+   * them. An ordered lane has its queue read, of which the classes belong together.
+   */
+  takeFront(owned: OwnedLane, { pages, limit }: QueueFront, begunAt: SteadyMs): void {
+    if (owned.lane.order || owned.lane.closed) return this.requestAll(owned)
+    const now = this.#deps.clock.steady()
+    for (const c of classes) {
+      owned.rows.beginRead(c, begunAt)
+      this.#take({ owned, class: c }, pages[c], limit, noHorizons)
+      owned.rows.endRead(c, now)
+    }
+    this.requestAll(owned)
+  }
+
   /** The fast path: queues a row that this process has just stored. False means that it must be read. */
   acceptStored(owned: OwnedLane, { identity, dueAt }: StoredMessage, begunAt: SteadyMs): boolean {
     const now = this.#deps.clock.steady()
@@ -164,7 +179,7 @@ export class Reader {
     const now = clock.steady()
     if (owned.lane.order) this.#takeOrdered(request, page, limit, horizons, now)
     else {
-      for (const row of owned.rows.takePage(itsClass, page.rows, now)) {
+      for (const row of owned.rows.takePage(itsClass, page.rows, limit, now)) {
         const delivery = new Delivery(owned, row, now)
         if (row.retryInMs === 0) scheduler.offer(owned.lane, itsClass, delivery, now)
         else onUnwanted(delivery, leftByOrder(row))
@@ -235,6 +250,7 @@ function leftByOrder({ retryInMs }: PendingRow): Verdict {
 }
 
 type Horizons = ReadonlyMap<OwnedLane, PendingRow>
+const noHorizons: Horizons = new Map()
 
 /**
  * For each ordered lane, the last place up to which both its fresh and its timed rows have been read. A row behind it in one

@@ -101,13 +101,21 @@ const privateEndings = ['.local', '.internal', '.home.arpa']
  * are checked when connecting.
  */
 export function checkUrl(text: string, policy: AddressPolicy): string[] {
-  if (text.length > maxUrlLength) return [`The URL is longer than ${maxUrlLength} characters.`]
-  // URL silently drops tabs and line breaks, so they must be looked for in the text, not in what it became.
-  if (hasControl(text)) return ['The URL contains control characters.']
-  if (!/^https?:\/\//i.test(text)) return ['The URL does not begin with https://.']
-  const url = URL.parse(text)
-  if (url === null) return ['The URL cannot be read.']
+  const url = readUrl(text)
+  return typeof url === 'string' ? [url] : urlProblems(url, policy)
+}
 
+/** The URL of an endpoint; a sentence when the text is none. */
+export function readUrl(text: string): URL | string {
+  if (text.length > maxUrlLength) return `The URL is longer than ${maxUrlLength} characters.`
+  // URL silently drops tabs and line breaks, so they must be looked for in the text, not in what it became.
+  if (hasControl(text)) return 'The URL contains control characters.'
+  if (!/^https?:\/\//i.test(text)) return 'The URL does not begin with https://.'
+  return URL.parse(text) ?? 'The URL cannot be read.'
+}
+
+/** As `checkUrl`, of a URL that was read. */
+export function urlProblems(url: URL, policy: AddressPolicy): string[] {
   const host = hostOf(url)
   // At home means: on a network the operator allowed. Such a target may use plain http and any port.
   const atHome = isIP(host) === 0 ? isLocalhost(host) && permitsLoopback(policy) : policy.inAllowedNetwork(host)

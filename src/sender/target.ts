@@ -7,10 +7,11 @@ import type { Method } from '../features/endpoints/rules.ts'
 import { shownProxy } from '../wire/egress-proxy.ts'
 import { type HeaderTemplate, readTemplates, unsendableAt, unsendableValueAt, wireHeaders } from '../wire/headers.ts'
 import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
+import { headerNames, signatureProfiles } from '../wire/receiver.ts'
 import { KeptHeaders } from './answer.ts'
 import type { Origin } from './connect.ts'
 import type { Egress } from './egress.ts'
-import { type AddressPolicy, checkUrl, hostOf, portOf } from './guard.ts'
+import { type AddressPolicy, hostOf, portOf, readUrl, urlProblems } from './guard.ts'
 import type { OutgoingMessage, Target } from './send.ts'
 
 /** The parts of a request that all attempts at a target share, computed once. */
@@ -48,7 +49,9 @@ export function prepareTarget(
   if (target.damaged) {
     return 'The stored secret, headers or credentials of the endpoint cannot be opened; replace them.'
   }
-  const problems = checkUrl(target.url, policy)
+  const url = readUrl(target.url)
+  if (typeof url === 'string') return url
+  const problems = urlProblems(url, policy)
   if (problems.length > 0) return problems.join(' ')
   const headers = wireHeaders(target.headers)
   if (headers === undefined) return 'One of the headers of the endpoint cannot be sent.'
@@ -62,10 +65,10 @@ export function prepareTarget(
   if (signers.length === 0) return 'The endpoint has no usable secret to sign with.'
 
   const signing = signingBy(profile, signers, target.signatureHeaders ?? family)
-  const head = ['user-agent', userAgent, ...headers, ...signing.names.flatMap((name) => [name, ''])]
-  if (unsendableAt(head) >= 0) return 'One of the headers that Sluice sets for the endpoint cannot be sent.'
+  const form = { method: target.method ?? 'POST', userAgent, headers, templates, names: signing.names, authorization }
+  const head = headOf({ ...form, endpointId: target.endpointId })
+  if (head === undefined) return 'One of the headers that Sluice sets for the endpoint cannot be sent.'
 
-  const url = new URL(target.url)
   const origin = originOf(url, egress, target)
   if (typeof origin === 'string') return origin
   const certificates = target.clientCertificates ?? []
@@ -77,22 +80,93 @@ export function prepareTarget(
     identities: certificates.length === 0 ? undefined : new Identities(origin, certificates),
     timeoutMs: target.timeoutMs,
     connectTimeoutMs: Math.min(target.connectTimeoutMs ?? target.timeoutMs, target.timeoutMs),
-    signsUntil: Math.max(...signers.map(({ expiresAt }) => expiresAt)),
+    signsUntil: signers.reduce((until, { expiresAt }) => Math.max(until, expiresAt), 0),
     keptHeaders: new KeptHeaders(),
-    request: requestMaker(
-      target.method ?? 'POST',
-      url.pathname + url.search,
-      headers,
-      signing,
-      userAgent,
-      templating(
-        templates,
-        headers,
-        [...signing.names, ...(authorization ? ['authorization'] : [])],
-        target.endpointId,
-      ),
-      authorization,
-    ),
+    request: requestMaker(head, url.pathname + url.search, signing, authorization),
+  }
+}
+
+/** The parts of a target that its request's head is made from. */
+interface HeadForm {
+  readonly method: Method
+  readonly userAgent: string
+  /** The endpoint's own headers. */
+  readonly headers: readonly string[]
+  readonly templates: readonly HeaderTemplate[]
+  /** The names of the headers of the signature. */
+  readonly names: readonly string[]
+  readonly authorization?: Authorization | undefined
+  readonly endpointId?: string | undefined
+}
+
+/** One request object, filled in for every attempt, and the places in it that change. */
+interface Head {
+  readonly request: Dispatcher.DispatchOptions & { path: string; headers: string[] | null; body: Uint8Array | null }
+  readonly hasBody: boolean
+  readonly headers: string[]
+  /** Names that only Sluice sets, in lower case. */
+  readonly reserved: ReadonlySet<string>
+  readonly templating: Templating
+  readonly signedAt: number
+  readonly contentTypeAt: number
+  readonly firstAt: number
+  readonly authorizationAt: number
+  /** The second of the last request, and its text. */
+  second: number
+  timestamp: string
+}
+
+/**
+ * The heads of targets that set no header of their own, which are nearly all: they differ by the method and the names of the
+ * signature alone. Most lanes that are claimed make one request, for which a head of its own is too much.
+ */
+const plainHeads = new Map<string, Head | undefined>()
+
+/** The head of a target's requests; undefined when it cannot be sent. */
+function headOf(form: HeadForm): Head | undefined {
+  const { headers, templates, authorization, method, userAgent, names } = form
+  if (headers.length > 0 || templates.length > 0 || authorization !== undefined) return makeHead(form)
+  if (names.some((name) => !usualNames.has(name))) return makeHead(form)
+  const key = [method, userAgent, ...names].join('\n')
+  if (!plainHeads.has(key)) plainHeads.set(key, makeHead(form))
+  return plainHeads.get(key)
+}
+
+/** Names of an application's own are as many as applications, and are not kept. */
+const usualNames: ReadonlySet<string> = new Set(
+  signatureProfiles.flatMap((profile) =>
+    headerNames(profile, 'both').flatMap(({ id, timestamp, signature }) => [id, timestamp, signature]),
+  ),
+)
+
+function makeHead({ method, userAgent, headers, templates, names, authorization, endpointId }: HeadForm) {
+  const sent = ['user-agent', userAgent, ...headers, ...names.flatMap((name) => [name, ''])]
+  if (unsendableAt(sent) >= 0) return undefined
+  const signatureNames = [...names, ...(authorization ? ['authorization'] : [])]
+  const templating = templatingOf(templates, headers, signatureNames, endpointId)
+  // Only Sluice sets these, under any name that the endpoint gives them.
+  const reserved = new Set(signatureNames.map((name) => name.toLowerCase()))
+  const hasBody = method !== 'GET'
+  const list = [
+    ...without(templating.names, ['user-agent', userAgent]),
+    ...without(reserved, headers),
+    ...(authorization ? ['authorization', authorization.header] : []),
+    // A compressed answer would be kept compressed: nothing is ever decoded.
+    ...['accept-encoding', 'identity'],
+    ...templating.list,
+    ...(hasBody ? ['content-type', ''] : []),
+    ...names.flatMap((name) => [name, '']),
+  ]
+  const signedAt = list.length - 2 * names.length + 1
+  const contentTypeAt = signedAt - 2
+  const firstAt = (hasBody ? contentTypeAt : signedAt) - templating.list.length
+  return {
+    request: { path: '', method, headers: list, body: null, blocking: false },
+    ...{ hasBody, headers: list, reserved, templating, signedAt, contentTypeAt, firstAt },
+    // Its value stands before accept-encoding, which stands before the names and values that change.
+    authorizationAt: firstAt - 4,
+    second: 0,
+    timestamp: '0',
   }
 }
 
@@ -101,42 +175,18 @@ export function prepareTarget(
  * and allocate neither options nor a list of headers.
  */
 function requestMaker(
-  method: Method,
+  head: Head,
   path: string,
-  ownHeaders: readonly string[],
   signing: Signing,
-  userAgent: string,
-  templating: Templating,
   authorization?: Authorization,
 ): PreparedTarget['request'] {
-  // Only Sluice sets these, under any name that the endpoint gives them.
-  const reserved = new Set(signing.names.map((name) => name.toLowerCase()))
-  if (authorization) reserved.add('authorization')
-  const hasBody = method !== 'GET'
-  const headers = [
-    ...without(templating.names, ['user-agent', userAgent]),
-    ...without(reserved, ownHeaders),
-    ...(authorization ? ['authorization', authorization.header] : []),
-    // A compressed answer would be kept compressed: nothing is ever decoded.
-    ...['accept-encoding', 'identity'],
-    ...templating.list,
-    ...(hasBody ? ['content-type', ''] : []),
-    ...signing.names.flatMap((name) => [name, '']),
-  ]
-  const signedAt = headers.length - 2 * signing.names.length + 1
-  const contentTypeAt = signedAt - 2
-  const firstAt = (hasBody ? contentTypeAt : signedAt) - templating.list.length
-  // Its value stands before accept-encoding, which stands before the names and values that change.
-  const authorizationAt = firstAt - 4
-  const request = { path, method, headers, body: null as Uint8Array | null, blocking: false }
-  let second = 0
-  let timestamp = '0'
-
+  const { request, hasBody, headers, reserved, templating, signedAt, contentTypeAt, firstAt, authorizationAt } = head
   return (message, now, attempt) => {
-    if (second !== Math.floor(now / 1000)) {
-      second = Math.floor(now / 1000)
-      timestamp = String(second)
+    if (head.second !== Math.floor(now / 1000)) {
+      head.second = Math.floor(now / 1000)
+      head.timestamp = String(head.second)
     }
+    const { timestamp } = head
     if (templating.list.length > 0) templating.fill(headers, firstAt, message, attempt, timestamp)
     if (hasBody) headers[contentTypeAt] = message.contentType
     if (authorization) headers[authorizationAt] = authorization.header
@@ -144,6 +194,7 @@ function requestMaker(
     // The names, and the values before these, were checked when the target was prepared.
     const wrong = unsendableValueAt(headers, firstAt)
     if (wrong >= 0) return `The header ${headers[wrong - 1]} of the message contains characters that cannot be sent.`
+    request.path = path
     if (hasBody) request.body = message.body
     request.headers = message.headers ? withHeadersOf(message.headers, headers, reserved) : headers
     if (message.propagated !== undefined) request.headers = withTrace(request.headers, message.propagated)
@@ -162,7 +213,7 @@ interface Templating {
 }
 
 /** Templates give way to the endpoint's own headers and to those of the signature. */
-function templating(
+function templatingOf(
   all: readonly HeaderTemplate[],
   headers: readonly string[],
   signatureNames: readonly string[],

@@ -64,6 +64,14 @@ export interface DueRows {
   readonly nextInMs: number | undefined
 }
 
+/** The first rows of a queue. */
+export interface QueueFront {
+  /** By class. */
+  readonly pages: readonly [fresh: DueRows, timed: DueRows, replay: DueRows]
+  /** A page with fewer rows than this has all that there are. */
+  readonly limit: number
+}
+
 export interface PendingRow {
   readonly message: number
   readonly class: Class

@@ -4,6 +4,7 @@ import type { RateLimit } from '../domain/rate.ts'
 import type { ApplicationSettings } from '../features/applications/noun.ts'
 import type { Endpoint } from '../features/endpoints/rules.ts'
 import type { RegionShare, Regions } from '../features/regions/rules.ts'
+import type { Outgoing, QueueFront } from './delivering.ts'
 import type { DeliveryKey } from './messages.ts'
 
 /** Lanes: the workers that own them, their state, and commands to their queues. */
@@ -48,7 +49,7 @@ export interface Ownership {
   leave(worker: number): Promise<void>
   /**
    * Takes up to `limit` lanes that are due in each of the regions, the longest waiting first; null stands for all regions.
-   * With `ownedToo` it also answers every lane the worker owns already: for a caller that lost the answer to an earlier
+   * The first rows of their queues come along, read once the lanes are this worker's. With `ownedToo` it also answers every lane the worker owns already: for a caller that lost the answer to an earlier
    * claim.
    */
   claim(worker: number, limit: number, ownedToo?: boolean, regions?: Regions): Promise<Claim>
@@ -60,7 +61,7 @@ export interface Ownership {
    */
   findDue(after: DuePlace | null, most: DueLimits, regions?: Regions): Promise<DueLanes>
   /** Takes those of these lanes that are due, unowned and of these regions. */
-  claimNamed(worker: number, endpoints: readonly number[], regions?: Regions): Promise<ClaimedLane[]>
+  claimNamed(worker: number, endpoints: readonly number[], regions?: Regions): Promise<Taken>
   /**
    * Releases lanes with the facts that their next owner needs. The store itself finds out when each is due next, in a way
    * that cannot miss a row published at the same moment. A lane whose endpoint's circuit was changed since it was claimed
@@ -138,8 +139,14 @@ export interface ListedWorker {
   readonly regions: Regions
 }
 
-export interface Claim {
+/** Lanes that a worker has taken. */
+export interface Taken {
   readonly lanes: ClaimedLane[]
+  /** Messages of the first rows of their queues. A message may be missing although it exists. */
+  readonly messages: readonly Outgoing[]
+}
+
+export interface Claim extends Taken {
   /** When the next unowned lane is due, from now; undefined when none is. */
   readonly nextInMs: number | undefined
 }
@@ -179,6 +186,8 @@ export interface ClaimedLane {
   /** How well the receiver does, as it was last saved, and how long ago that was. */
   readonly health: string | null
   readonly healthAgeMs: number
+  /** Missing when the queue has to be read apart. */
+  readonly front?: QueueFront | undefined
 }
 
 export interface LaneRest {

@@ -56,11 +56,17 @@ export function wireHeaders(headers: Readonly<Record<string, string>>): string[]
  * case; the name keeps the case of the value that stays.
  */
 export function mergedHeaders<T>(...records: readonly Readonly<Record<string, T>>[]): Record<string, T> {
+  if (records.every(isEmpty)) return {}
   const byName = new Map<string, readonly [string, T]>()
   for (const record of records) {
     for (const entry of Object.entries(record)) byName.set(entry[0].toLowerCase(), entry)
   }
   return Object.fromEntries(byName.values())
+}
+
+function isEmpty(record: object): boolean {
+  for (const _ in record) return false
+  return true
 }
 
 /** The index of the first name or value of a request's head that must not be sent, or -1. */

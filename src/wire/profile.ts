@@ -26,11 +26,15 @@ const scratch = Buffer.allocUnsafe(blockBytes + shortBytes)
 function hmacOf(bytes: Uint8Array): (head: string, body: Uint8Array, encoding: 'base64' | 'hex') => string {
   // Made for the first long content: it takes longer than all else here, and most contents are short.
   let key: KeyObject | undefined
-  const short = Buffer.alloc(blockBytes)
-  short.set(bytes.length > blockBytes ? hash('sha256', bytes, 'buffer') : bytes)
-  const inner = short.map((byte) => byte ^ 0x36)
-  const outer = Buffer.alloc(blockBytes + digestBytes)
-  outer.set(short.map((byte) => byte ^ 0x5c))
+  const short = bytes.length > blockBytes ? hash('sha256', bytes, 'buffer') : bytes
+  // Parts of a larger buffer: memory of their own would cost each a microsecond, and each lane that is claimed has two.
+  const inner = Buffer.allocUnsafe(blockBytes)
+  const outer = Buffer.allocUnsafe(blockBytes + digestBytes)
+  for (let i = 0; i < blockBytes; i++) {
+    const byte = short[i] ?? 0
+    inner[i] = byte ^ 0x36
+    outer[i] = byte ^ 0x5c
+  }
   return (head, body, encoding) => {
     // A character of a head takes at most three bytes.
     if (3 * head.length + body.length > shortBytes) {
@@ -110,7 +114,7 @@ export function signingBy(
   signers: readonly ExpiringSigner[],
   headers: SignatureHeaders,
 ): Signing {
-  const [names, ...others] = headerNames(profile, headers)
+  const [names, ...others] = namesBy(profile, headers)
   const signatures = signaturesBy(profile, signers, names)
   const own = [names.id, ...signatures.names]
   const copies = others.flatMap((other) => copiesOf(names, other, own))
@@ -126,6 +130,18 @@ export function signingBy(
       }
     },
   }
+}
+
+type NameSets = ReturnType<typeof headerNames>
+const familyNames = new Map<string, NameSets>()
+
+/** As `headerNames`; those of a family are made once. */
+function namesBy(profile: SignatureProfile, headers: SignatureHeaders): NameSets {
+  if (typeof headers !== 'string') return headerNames(profile, headers)
+  const key = `${profile} ${headers}`
+  const names = familyNames.get(key) ?? headerNames(profile, headers)
+  familyNames.set(key, names)
+  return names
 }
 
 /** The headers of another set of names: each with the place of the header whose value it repeats. */

@@ -4,5 +4,5 @@
  * these modules into `dist/receiver`.
  */
 export { SecretError, SignatureError } from '../../receiver/src/errors.ts'
-export { headerNames, olderHeader, type PartNames } from '../../receiver/src/names.ts'
+export { headerNames, olderHeader, type PartNames, signatureProfiles } from '../../receiver/src/names.ts'
 export { idOf, openVerifier, type ReceivedHeaders, type Verifier } from '../../receiver/src/verify.ts'

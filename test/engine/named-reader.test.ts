@@ -33,7 +33,7 @@ function open() {
 /** A lane that has read all of its queue. */
 function readToEnd(owned: OwnedLane, now = 0): OwnedLane {
   owned.rows.beginRead(fresh, now)
-  owned.rows.takePage(fresh, [], now)
+  owned.rows.takePage(fresh, [], 192, now)
   owned.rows.endRead(fresh, now)
   return owned
 }
@@ -123,7 +123,7 @@ test('a row that is settled while it is read again is not taken a second time', 
   const call = readNamed.next()
   // A page brought the first row meanwhile, and it was sent and settled.
   one.rows.beginRead(fresh, 0)
-  one.rows.takePage(fresh, [row(1)], 0)
+  one.rows.takePage(fresh, [row(1)], 192, 0)
   one.rows.endRead(fresh, 0)
   one.beginSettle()
   one.settled(1, { state: 'delivered' })

@@ -22,7 +22,7 @@ function row(message: number): PendingRow {
 function readAll({ rows }: OwnedLane, now: number): void {
   for (const c of classes) {
     rows.beginRead(c, now)
-    rows.takePage(c, [], now)
+    rows.takePage(c, [], 192, now)
     rows.endRead(c, now)
   }
 }

@@ -216,3 +216,35 @@ test('a pause that is signalled before the answer to a claim comes is not missed
   assert.ok(sent <= 1, `${sent} were sent to a paused endpoint`)
   engine.crash()
 })
+
+test('a row that is stored after a claim has read the queue, and before its answer comes, is sent at once', async (t) => {
+  const clock = new VirtualClock()
+  const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
+  t.after(() => store.close())
+  const world = new World({ store } as unknown as Harness)
+  const endpoint = await world.endpoint(await world.application())
+  const { id: first } = await world.publish([endpoint])
+  const between: string[] = []
+  const slow = new Proxy(store, {
+    get(target, name) {
+      if (name !== 'claim') return Reflect.get(target, name)
+      return async (...args: Parameters<Store['claim']>) => {
+        const claim = await target.claim(...args)
+        if (claim.lanes.length > 0) between.push((await world.publish([endpoint])).id)
+        return claim
+      }
+    },
+  })
+  const sent: string[] = []
+  const sender = sendingBy((_target, message, onLeave, onEnd) => {
+    sent.push(message.id)
+    clock.soon(onLeave)
+    return clock.after(10, () => onEnd(success))
+  })
+  const engine = new Engine({ ...engineParts(clock), store: slow, sender, onTrouble() {} })
+  await engine.start()
+  await clock.advance(100)
+  assert.equal(between.length, 1)
+  assert.deepEqual(sent, [first, ...between])
+  engine.crash()
+})

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { DueLane, Store } from '../../src/store/store.ts'
+import type { ClaimedLane, DueLane, DueRows, Store } from '../../src/store/store.ts'
 import { type BreadthPlant, BreadthWorld } from './breadth-world.ts'
 
 const seeds = 6
@@ -31,6 +31,33 @@ const plants: Record<string, BreadthPlant> = {
         return store.claimNamed(worker, all, regions)
       },
     }),
+
+  'a claim brings the rows of another lane': (store) =>
+    bringing(store, (lanes) => lanes.map((lane, i) => ({ ...lane, front: lanes[(i + 1) % lanes.length]?.front }))),
+
+  'a claim leaves out the rows of a lane, and says that there are no others': (store) =>
+    bringing(store, (lanes) =>
+      lanes.map((lane) => {
+        if (lane.endpoint.key % 64 > 0 || lane.front === undefined) return lane
+        return { ...lane, front: { ...lane.front, pages: [noRows, noRows, noRows] as const } }
+      }),
+    ),
+}
+
+const noRows: DueRows = { rows: [], nextInMs: undefined }
+
+/** The store with a change of what claims bring along. */
+function bringing(store: Store, change: (lanes: ClaimedLane[]) => ClaimedLane[]): Store {
+  return overriding(store, {
+    async claim(...args) {
+      const claim = await store.claim(...args)
+      return { ...claim, lanes: change(claim.lanes) }
+    },
+    async claimNamed(...args) {
+      const taken = await store.claimNamed(...args)
+      return { ...taken, lanes: change(taken.lanes) }
+    },
+  })
 }
 
 /** The lanes of the application that has the most of them. */

@@ -2,7 +2,7 @@ import { type Class, fresh } from '../../src/domain/delivery.ts'
 import type { Flow } from '../../src/domain/flow.ts'
 import { type LaneSnapshot, readSnapshot, writeSnapshot } from '../../src/domain/snapshot.ts'
 import type { Endpoint } from '../../src/features/endpoints/rules.ts'
-import type { PendingRow, Publication, Store } from '../../src/store/store.ts'
+import type { ClaimedLane, PendingRow, Publication, Store } from '../../src/store/store.ts'
 import { plainRow } from '../engine/plain-row.ts'
 import type { Plant } from './world.ts'
 
@@ -13,11 +13,7 @@ export const plants: Record<string, Plant> = {
   'a retry is sent with the whole payload': {
     store: (store) =>
       overriding(store, {
-        async readDue(reads) {
-          const pages = await store.readDue(reads)
-          const whole = (row: PendingRow) => (row.attempts > 0 ? { ...row, variant: null } : row)
-          return pages.map((page) => ({ ...page, rows: page.rows.map(whole) }))
-        },
+        ...changingRows(store, (row) => (row.attempts > 0 ? { ...row, variant: null } : row)),
       }),
   },
 
@@ -144,6 +140,23 @@ export const plants: Record<string, Plant> = {
           return { ...claim, lanes: claim.lanes.map((lane) => ({ ...lane, clean: true, bucketDebtMs: 0 })) }
         },
       }),
+  },
+
+  'a claim brings rows that an earlier owner has settled': {
+    store: (store) => {
+      const fronts = new Map<number, ClaimedLane['front']>()
+      return overriding(store, {
+        async claim(...args) {
+          const claim = await store.claim(...args)
+          const lanes = claim.lanes.map((lane) => {
+            const { key } = lane.endpoint
+            fronts.set(key, fronts.get(key) ?? lane.front)
+            return { ...lane, front: fronts.get(key) }
+          })
+          return { ...claim, lanes }
+        },
+      })
+    },
   },
 
   'a Retry-After dies with its worker': {
@@ -342,10 +355,7 @@ export const plants: Record<string, Plant> = {
   'what nobody wants any more is sent all the same': {
     store: (store) =>
       overriding(store, {
-        async readDue(reads) {
-          const pages = await store.readDue(reads)
-          return pages.map((page) => ({ ...page, rows: page.rows.map((row) => ({ ...row, expiresInMs: null })) }))
-        },
+        ...changingRows(store, (row) => ({ ...row, expiresInMs: null })),
       }),
   },
 
@@ -531,6 +541,28 @@ function misquoting(store: Store, change: (snapshot: LaneSnapshot) => Partial<La
         if (snapshot === undefined) return answer
         return { ...answer, snapshot: writeSnapshot({ ...snapshot, ...change(snapshot) }) }
       })
+    },
+  }
+}
+
+/** A store whose rows are changed on their way to a worker, whether it reads them or a claim brings them. */
+function changingRows(store: Store, change: (row: PendingRow) => PendingRow): Pick<Store, 'readDue' | 'claim'> {
+  const changed = <Page extends { readonly rows: PendingRow[] }>(page: Page): Page => ({
+    ...page,
+    rows: page.rows.map(change),
+  })
+  return {
+    async readDue(reads) {
+      return (await store.readDue(reads)).map(changed)
+    },
+    async claim(...args) {
+      const claim = await store.claim(...args)
+      const lanes = claim.lanes.map((lane) => {
+        if (lane.front === undefined) return lane
+        const [first, second, third] = lane.front.pages
+        return { ...lane, front: { ...lane.front, pages: [changed(first), changed(second), changed(third)] as const } }
+      })
+      return { ...claim, lanes }
     },
   }
 }

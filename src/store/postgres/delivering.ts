@@ -44,7 +44,7 @@ const readPending = postgresStatement('read-due')`
       ) as next
      where read.class = ${timed}`
 
-const outgoingColumns = `
+export const outgoingColumns = `
   key, id, event_type as "eventType", content_type as "contentType", headers, trace,
   arrived_headers as "arrivedHeaders", body`
 
@@ -90,7 +90,7 @@ type NamedColumns = PendingColumns & { readonly endpoint: number } & (
     | { readonly key: null }
   )
 
-function toOutgoing(row: Omit<Outgoing, 'variant' | 'signature'>): Outgoing {
+export function toOutgoing(row: Omit<Outgoing, 'variant' | 'signature'>): Outgoing {
   const { key, id, eventType, contentType, headers, trace, arrivedHeaders, body } = row
   return { key, id, eventType, contentType, headers, trace, arrivedHeaders, body, variant: null, signature: null }
 }

@@ -1,5 +1,5 @@
 import { defaultRegion, type Regions } from '../../features/regions/rules.ts'
-import { type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
+import { type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs, type Taken } from '../lanes.ts'
 import { sendableColumns } from '../sql/receiver-rows.ts'
 import { type LaneRow, toClaimed, workers } from '../sql/workers.ts'
 import { type Database, withClock } from './database.ts'
@@ -7,6 +7,7 @@ import { dueLanes } from './due-lanes.ts'
 import { lanesPerStatement, sqlOfWork, sqlWorkDue, withWalk } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { onPostgres, postgresPort } from './port.ts'
+import { readFronts } from './queue-fronts.ts'
 import { booleans, integers, postgresStatement, texts } from './sessions.ts'
 
 const laneColumns = 'endpoint, clean, bucket_full_at, bucket_limit, hold_until, health, health_at, region'
@@ -131,24 +132,22 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
         ? await durable.run<ClaimRow>(claimLanes, [worker, limit, ownedToo])
         : await durable.run<ClaimRow>(claimRegions, [worker, limit, ownedToo, ...servedBy(regions)])
     const { now, next_due_at: nextDueAt } = rows[0] as ClaimRow
-    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, now, database.context)]))
-    wakes.owned(
-      worker,
-      lanes.map((lane) => lane.endpoint.key),
-    )
-    return { lanes, nextInMs: nextDueAt === null ? undefined : Math.max(0, nextDueAt - now) }
+    return { ...(await taken(worker, rows)), nextInMs: nextDueAt === null ? undefined : Math.max(0, nextDueAt - now) }
   }
 
   async function claimNamed(worker: number, endpoints: readonly number[], regions: Regions) {
     const served = regions === null ? null : texts(regions)
-    const rows = await durable.run<ClaimRow>(claimThese, [worker, integers(endpoints), false, served])
-    const { now } = rows[0] as ClaimRow
-    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, now, database.context)]))
-    wakes.owned(
-      worker,
-      lanes.map((lane) => lane.endpoint.key),
-    )
-    return lanes
+    return taken(worker, await durable.run<ClaimRow>(claimThese, [worker, integers(endpoints), false, served]))
+  }
+
+  /** The lanes that a claim has taken, with their first rows. */
+  async function taken(worker: number, rows: readonly ClaimRow[]): Promise<Taken> {
+    const { context } = database
+    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, row.now, context)]))
+    const keys = lanes.map(({ endpoint }) => endpoint.key)
+    wakes.owned(worker, keys)
+    const { fronts, messages } = await readFronts(database, keys)
+    return { lanes: lanes.map((lane, i) => ({ ...lane, front: fronts[i] })), messages }
   }
 
   async function release(worker: number, rests: readonly LaneRest[]): Promise<void> {
@@ -198,10 +197,10 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
     findDue: dueLanes(database),
 
     claimNamed(worker, endpoints, regions = null) {
-      if (endpoints.length === 0) return Promise.resolve([])
+      if (endpoints.length === 0) return Promise.resolve({ lanes: [], messages: [] })
       return signals.repeatingSettings(
         () => claimNamed(worker, endpoints, regions),
-        (lanes) => lanes.map((lane) => lane.endpoint.key),
+        ({ lanes }) => lanes.map((lane) => lane.endpoint.key),
       )
     },
 

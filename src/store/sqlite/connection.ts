@@ -100,6 +100,31 @@ export class Connection {
   }
 
   /**
+   * As `prepare`, for wide rows that many callers read: each is a copy of one blank row, so that all have the same shape. What Node
+   * makes takes three times the memory.
+   */
+  prepareAlike<Row>(sql: string): Query<Row> {
+    const statement = this.statement(sql)
+    const columns = statement.columns().map(({ name }) => name)
+    statement.setReturnArrays(true)
+    const blank = Object.fromEntries(columns.map((column) => [column, null])) as Record<string, unknown>
+    const toRow = (values: readonly unknown[]): Row => {
+      const row = { ...blank }
+      for (let i = 0; i < columns.length; i++) row[columns[i] as string] = values[i]
+      return row as Row
+    }
+    const query = statement as unknown as Query<readonly unknown[]>
+    return {
+      get(...values) {
+        const found = query.get(...values)
+        return found && toRow(found)
+      },
+      all: (...values) => query.all(...values).map(toRow),
+      run: (...values) => query.run(...values),
+    }
+  }
+
+  /**
    * Runs `work` in a transaction that holds the write lock from its start (a read lock that has to grow fails at once
    * instead of waiting) and undoes everything when `work` or the commit fails. Its changes for a request are
    * written to the audit log with it.

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
+import { classes, fresh, timed } from '../../domain/delivery.ts'
 import { toFlow } from '../../domain/flow.ts'
 import {
   type Deliveries,
@@ -21,6 +21,7 @@ import {
 import { fromJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
 import { deadLetterWriter, settling } from './settling.ts'
+import { shortQueues, shortRows } from './short-queues.ts'
 
 // Both are ranges of pending's primary key, read in its order. With a bare `limit ?6`, SQLite would plan them at each use.
 const selectFrom = `
@@ -31,12 +32,6 @@ const selectNamed = `
   select ${pendingColumns('pending', '?1')} from pending
    where endpoint = ?2 and class = ${fresh} and due_at = ?3 and message = ?4`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
-/** A short queue is read in one statement. Most lanes that were just claimed have a row or two. */
-const shortRows = 16
-// A range of pending's primary key, read in its order: all classes, due or not.
-const selectWhole = `
-  select class, ${pendingColumns('pending', '?1')} from pending where endpoint = ?2
-  order by class, due_at, message limit ${shortRows + 1}`
 const selectOutgoing = `
   select key, id, event_type, body, content_type, headers, trace, arrived_headers, null, null
   from message where key = ? and expunged_at is null`
@@ -102,7 +97,7 @@ export function delivering(connection: Connection): MaybeSynchronous<Omit<Delive
   const pending = connection.prepareLists<PendingValues>(selectPending)
   const timedRows = connection.prepareLists<PendingValues>(selectTimed)
   const namedRow = connection.prepareLists<PendingValues>(selectNamed)
-  const whole = connection.prepareLists<readonly [rowClass: Class, ...PendingValues]>(selectWhole)
+  const shortQueue = shortQueues(connection)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
   const outgoing = connection.prepareLists<OutgoingValues>(selectOutgoing)
   const outgoingVariant = connection.prepareLists<OutgoingValues>(selectVariant)
@@ -124,27 +119,15 @@ export function delivering(connection: Connection): MaybeSynchronous<Omit<Delive
     }
   }
 
-  /** Pages of every class of one queue, all from its front; undefined when it is too long for one statement. */
-  function readWhole(endpoint: number, asked: readonly DueRead[], now: EpochMs): DueRows[] | undefined {
-    const found = whole.all(now, endpoint)
-    if (found.length > shortRows) return undefined
-    const rows = found.map(([rowClass, ...values]) => pendingRow(rowClass, ...values))
-    return asked.map(({ class: rowClass }) => {
-      const its = rows.filter((row) => row.class === rowClass)
-      if (rowClass !== timed) return { rows: its, nextInMs: undefined }
-      const next = its.find(({ dueAt }) => dueAt > now)
-      return { rows: its.filter(({ dueAt }) => dueAt <= now), nextInMs: next && next.dueAt - now }
-    })
-  }
-
   function readAll(reads: readonly DueRead[], now: EpochMs): DueRows[] {
     const pages: DueRows[] = []
     for (let at = 0; at < reads.length; ) {
       const { endpoint } = reads[at] as DueRead
       const asked = reads.slice(at, at + classes.length)
       const isWhole = asked.length === classes.length && asked.every((read) => isFromFront(read, endpoint))
-      const found = isWhole ? readWhole(endpoint, asked, now) : undefined
-      for (const page of found ?? [readOne(reads[at] as DueRead, now)]) pages.push(page)
+      const found = isWhole ? shortQueue(endpoint, now) : undefined
+      if (found === undefined) pages.push(readOne(reads[at] as DueRead, now))
+      else for (const read of asked) pages.push(found.pages[read.class])
       at = pages.length
     }
     return pages

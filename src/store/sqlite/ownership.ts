@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { defaultRegion, type Regions, serves } from '../../features/regions/rules.ts'
-import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
+import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs, type Taken } from '../lanes.ts'
 import { sendableColumns, sendableShape } from '../sql/receiver-rows.ts'
 import type { Shape } from '../sql/statement.ts'
 import { type LaneRow, toClaimed } from '../sql/workers.ts'
@@ -8,6 +8,7 @@ import type { Connection, MaybeSynchronous } from './connection.ts'
 import { dueLanes } from './due-lanes.ts'
 import { shaped } from './port.ts'
 import { laneWakes } from './queueing.ts'
+import { shortQueues } from './short-queues.ts'
 
 const laneColumns = `
   lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at,
@@ -29,7 +30,11 @@ const nextDueIn = (set: string) =>
 const dueLane = `
   select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
   where lane.endpoint = ? and lane.owner is null and lane.due_at <= ?`
+/** A row of a lane with its endpoint, before it has the form of `LaneRow`. */
+type LaneRecord = Record<string, unknown> & { readonly key: number; readonly region: string }
 const laneShape: Shape<LaneRow> = { ...sendableShape, flags: [...(sendableShape.flags ?? []), 'clean'] }
+
+const noLanes: Taken = { lanes: [], messages: [] }
 
 /** Claims and releases lanes, and wakes those that would sleep past their work. */
 export function ownership(
@@ -37,11 +42,11 @@ export function ownership(
 ): MaybeSynchronous<Pick<Ownership, 'claim' | 'findDue' | 'claimNamed' | 'release' | 'reconcile'>> {
   const live = connection.prepare<unknown>('select 1 from worker where id = ? and ended_at is null')
   const due = (set: string) => ({
-    lanes: connection.prepare<{ key: number }>(dueLanesIn(set)),
+    lanes: connection.prepareAlike<LaneRecord>(dueLanesIn(set)),
     next: connection.prepare<{ due_at: EpochMs | null }>(nextDueIn(set)),
   })
   const sets = { near: due(laneSets.near), elsewhere: due(laneSets.elsewhere), region: due(laneSets.region) }
-  const ownedLanes = connection.prepare<{ key: number }>(`
+  const ownedLanes = connection.prepareAlike<LaneRecord>(`
     select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint where lane.owner = ?`)
   const take = connection.prepare(`
     update lane set owner = ?2, epoch = epoch + 1, due_at = null, hold_until = min(hold_until, ?3)
@@ -57,8 +62,9 @@ export function ownership(
       health_at = case when :healthGiven then :now else health_at end
     where endpoint = :endpoint and owner = :worker
     returning due_at`)
-  const named = connection.prepare<{ key: number; region: string }>(dueLane)
+  const named = connection.prepareAlike<LaneRecord>(dueLane)
   const wakes = laneWakes(connection)
+  const shortQueue = shortQueues(connection)
 
   /** The sets of lanes that a worker with these regions may claim, each with the values that it needs. */
   function claimable(regions: Regions) {
@@ -77,6 +83,15 @@ export function ownership(
     return dues.length === 0 ? undefined : Math.max(0, Math.min(...dues) - now)
   }
 
+  /** Lanes that were just taken, with their first rows. A message takes no round trip here, and is read when it is sent. */
+  function taken(lanes: readonly LaneRecord[], now: EpochMs): Taken {
+    const { context } = connection
+    const claimed = lanes.map((lane) => {
+      return { ...toClaimed(shaped(lane, laneShape), now, context), front: shortQueue(lane.key, now) }
+    })
+    return { lanes: claimed, messages: [] }
+  }
+
   /**
    * Nothing is sent before a claim is on the disk: a power cut that undid it would give a lane the tokens back that were used
    * since. Meanwhile, others have their turn.
@@ -91,10 +106,10 @@ export function ownership(
     async claim(worker, limit, ownedToo = false, regions = null): Promise<Claim> {
       // Asking comes first, because the usual answer is "nothing yet" and needs no write lock.
       const waitMs = nextInMs(connection.now(), regions)
-      if (waitMs !== 0 && !ownedToo) return { lanes: [], nextInMs: waitMs }
+      if (waitMs !== 0 && !ownedToo) return { ...noLanes, nextInMs: waitMs }
       return durably(() => {
         const now = connection.now()
-        if (live.get(worker) === undefined) return { lanes: [], nextInMs: nextInMs(now, regions) }
+        if (live.get(worker) === undefined) return { ...noLanes, nextInMs: nextInMs(now, regions) }
         const found = ownedToo ? ownedLanes.all(worker) : []
         for (const { lanes, values } of claimable(regions)) {
           for (const lane of lanes.all({ ...values, now, limit })) {
@@ -102,26 +117,23 @@ export function ownership(
             found.push(lane)
           }
         }
-        return {
-          lanes: found.map((lane) => toClaimed(shaped(lane, laneShape), now, connection.context)),
-          nextInMs: nextInMs(now, regions),
-        }
+        return { ...taken(found, now), nextInMs: nextInMs(now, regions) }
       })
     },
 
     findDue: dueLanes(connection),
 
     async claimNamed(worker, endpoints, regions = null) {
-      if (endpoints.length === 0) return []
+      if (endpoints.length === 0) return noLanes
       return durably(() => {
         const now = connection.now()
-        if (live.get(worker) === undefined) return []
+        if (live.get(worker) === undefined) return noLanes
         const found = endpoints.flatMap((endpoint) => {
           const lane = named.get(endpoint, now)
           return lane !== undefined && serves(regions, lane.region) ? [lane] : []
         })
         for (const { key } of found) take.run(key, worker, now + longestRestMs)
-        return found.map((lane) => toClaimed(shaped(lane, laneShape), now, connection.context))
+        return taken(found, now)
       })
     },
 

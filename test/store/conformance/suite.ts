@@ -15,6 +15,7 @@ import { dueLanes } from './due-lanes.ts'
 import { eventTypes } from './event-types.ts'
 import { fanOut } from './fan-out.ts'
 import { foldedNames } from './folded-names.ts'
+import { fronts } from './fronts.ts'
 import type { Open } from './harness.ts'
 import { health } from './health.ts'
 import { history } from './history.ts'
@@ -62,6 +63,7 @@ export function conformance(open: Open): void {
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))
   describe('due lanes', () => dueLanes(open))
+  describe('fronts', () => fronts(open))
   describe('shares of applications', () => appShares(open))
   describe('schedules', () => schedules(open))
   describe('sources', () => sources(open))
