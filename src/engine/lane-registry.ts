@@ -100,7 +100,7 @@ export class LaneRegistry {
     for (const lane of lanes) this.#take(lane, meanwhile)
     const keys = lanes.map(({ endpoint }) => endpoint.key)
     void this.refresh(keys.filter((key) => meanwhile.changed.has(key)))
-    if (lanes.length > 0) this.#deps.loop.startSome()
+    if (lanes.length > 0) this.#deps.loop.turn()
   }
 
   /** A lane is owned from now on. */
