@@ -73,7 +73,7 @@ export interface Listing {
 }
 
 /** Groups that are not called by a noun that can be counted. */
-const uncounted: ReadonlySet<string> = new Set(['audit', 'dead', 'import'])
+const uncounted: ReadonlySet<string> = new Set(['audit', 'dead', 'import', 'inbox'])
 
 const serverGroup = 'Server:'
 /** The address of a server with default settings. */

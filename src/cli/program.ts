@@ -10,6 +10,7 @@ import { addEndpoint } from '../features/endpoints/command.ts'
 import { addErase, addSubject } from '../features/erasure/command.ts'
 import { addEventType } from '../features/event-types/command.ts'
 import { addHealth } from '../features/health/command.ts'
+import { addInbox } from '../features/inbox/command.ts'
 import { addCircuit, addLane } from '../features/lanes/command.ts'
 import { addTail } from '../features/live/tail-command.ts'
 import { addTop, addWorkers } from '../features/live/top-command.ts'
@@ -85,6 +86,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addSend(remote)
   addSchedule(remote)
   addSource(remote)
+  addInbox(remote)
   addMessages(remote)
   addAttempts(remote)
   addDoctor(remote)

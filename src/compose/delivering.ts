@@ -10,6 +10,8 @@ import { AlertWatch } from '../features/alerts/job.ts'
 import { DeadFile } from '../features/dead-file/job.ts'
 import { linesOf } from '../features/dead-lines/service.ts'
 import type { ServerDefaults } from '../features/endpoints/rules.ts'
+import { InboxReader } from '../features/inbox/job.ts'
+import { readInboxRow } from '../features/inbox/reading-service.ts'
 import { AlertReceivers } from '../features/notices/job.ts'
 import type { HttpDeps } from '../http/app.ts'
 import type { Publisher } from '../intake/publisher.ts'
@@ -175,6 +177,7 @@ function watchBy(all: readonly (AttemptWatch | undefined)[]): AttemptWatch | und
 export async function startDelivering(deps: DeliveringDeps): Promise<Delivering> {
   const { config, store, log, troubles, description } = deps
   const sender = openSender(senderDepsOf(config))
+  let leader: Leader | undefined
   const engine = new Engine({
     store,
     sender,
@@ -197,23 +200,25 @@ export async function startDelivering(deps: DeliveringDeps): Promise<Delivering>
     process: { version, ...thisProcess },
     log: (sentence) => log.info(sentence),
     watch: watchBy([logAttempts(config.logAttempts, log, systemClock), deps.tracing?.attempts]),
+    onInbox: () => leader?.request('inbox'),
     onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
   // Before anything can die.
   const deadFile = await openDeadFile(deps)
   await engine.start()
-  const leader = startLeading(deps, deadFile)
+  const leading = startLeading(deps, deadFile)
+  leader = leading
   return {
     async stop(limitMs) {
       // Side by side: a job of the leader may wait for the store, and no attempt goes on beyond the limit for it.
       await Promise.all([
-        leader.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on')),
+        leading.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on')),
         engine.stop(limitMs),
       ])
       await sender.close()
     },
-    figures: () => ({ ...engine.figures, leads: leader.leads }),
-    isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
+    figures: () => ({ ...engine.figures, leads: leading.leads }),
+    isIdle: (withinMs) => leading.isSettled && engine.isIdle(withinMs, leading.publishedAt),
     lacksTime: (withinMs) => engine.lacksTime(withinMs),
   }
 }
@@ -244,7 +249,7 @@ export function deadFileOf({ deadFile }: Config): string | undefined {
 
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
 function startLeading(
-  { config, store, log, troubles, publisher, description, facts, alerts }: DeliveringDeps,
+  { config, store, log, troubles, publisher, scanner, description, facts, alerts }: DeliveringDeps,
   deadFile: DeadFile | undefined,
 ): Leader {
   const onTrouble = (error: unknown, job: string) =>
@@ -263,6 +268,16 @@ function startLeading(
       hoursKeptMs: config.historyRetention,
       waitingLimit: config.maxWaitingPerEndpoint,
       deadFile,
+      inbox: new InboxReader({
+        store,
+        clock: systemClock,
+        publisher,
+        regions: config.region,
+        bodyLimitBytes: config.bodyLimit,
+        read: (row) =>
+          readInboxRow(row, { scanner: scanner(), bodyLimitBytes: config.bodyLimit, now: systemClock.now() }),
+        log: (sentence) => log.warn(sentence),
+      }),
       alerts: new AlertWatch({
         store,
         clock: systemClock,

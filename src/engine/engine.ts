@@ -156,6 +156,7 @@ export class Engine {
       },
       fanOuts: () => this.#jobs.expand(),
       tasks: () => this.#jobs.lookForTasks(),
+      inbox: () => this.#deps.onInbox?.(),
       workers: () => this.#membership.renewNow(),
       workersDied: (workers) => {
         for (const each of workers) this.#deps.log?.(diedText(each, 'its connection to the database ended'))
@@ -384,6 +385,8 @@ export interface EngineDeps {
   readonly log?: (sentence: string) => void
   /** Without it, attempts are neither logged nor traced. */
   readonly watch?: AttemptWatch | undefined
+  /** There may be rows in the inbox. */
+  onInbox?(): void
   /** Trouble with the store, or a bug; the engine goes on by itself. */
   onTrouble(error: unknown): void
 }

@@ -16,6 +16,7 @@ import { subjects } from './erasure/routes.ts'
 import { eventTypes } from './event-types/routes.ts'
 import { health } from './health/routes.ts'
 import { history } from './history/routes.ts'
+import { inbox } from './inbox/routes.ts'
 import { ingest } from './ingest/routes.ts'
 import { lanes } from './lanes/routes.ts'
 import { live } from './live/routes.ts'
@@ -47,6 +48,7 @@ const all = [
   schedules,
   sourceProviders,
   sources,
+  inbox,
   attempts,
   replays,
   deadLetters,

@@ -19,6 +19,7 @@ import { erasing } from './erasure/content-rows.ts'
 import { subjects } from './erasure/rows.ts'
 import { eventTypes } from './event-types/rows.ts'
 import { history } from './history/rows.ts'
+import { inbox } from './inbox/rows.ts'
 import { alerts, notices } from './notices/rows.ts'
 import { type PublishAlong, schedules } from './schedules/rows.ts'
 import { webSessions } from './sessions/rows.ts'
@@ -60,6 +61,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...subjects(port),
     ...signing(port),
     ...history(port),
+    ...inbox(port),
     ...alerts(port),
     ...notices(port),
     ...leading(port),

@@ -32,6 +32,8 @@ export interface Envelope {
   readonly endpoint?: string | null
   /** The time for which the body is kept, when it is shorter than that of the message. */
   readonly payloadForMs?: number | null
+  /** The row of the inbox that it is made from. */
+  readonly inbox?: number | null
 }
 
 /** One event with its body. */
@@ -87,6 +89,7 @@ export function plainPublication(
     eraseDelivered,
     expiresInMs: envelope.expiresInMs ?? null,
     orderingKey: envelope.orderingKey ?? null,
+    inbox: envelope.inbox ?? null,
     endpoints: named === undefined ? matcher.match(eventType, channels) : [named],
     once: allOf(request, dedupe, arrival),
   }

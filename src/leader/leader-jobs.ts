@@ -2,6 +2,7 @@ import type { Clock } from '../domain/clock.ts'
 import type { AlertWatch } from '../features/alerts/job.ts'
 import type { DeadFile } from '../features/dead-file/job.ts'
 import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../features/history/rules.ts'
+import type { InboxReader } from '../features/inbox/job.ts'
 import { type AlertReceivers, sendNotices } from '../features/notices/job.ts'
 import type { Regions } from '../features/regions/rules.ts'
 import { ScheduleRunner } from '../features/schedules/job.ts'
@@ -24,6 +25,9 @@ const sumsPerStep = 200
 /** Refused arrivals at sources are kept this long; they may hold personal data. */
 const samplesKeptMs = 7 * 24 * hour
 
+/** Rows of the inbox that were refused are kept this long, for their programs. */
+const refusedKeptMs = 7 * 24 * hour
+
 interface LeaderJobsDeps {
   readonly store: Store
   readonly clock: Clock
@@ -38,6 +42,8 @@ interface LeaderJobsDeps {
   readonly waitingLimit: number
   /** The file that dead letters are appended to, if this process has one. */
   readonly deadFile?: DeadFile | undefined
+  /** Publishes the rows that other programs insert; without it they wait. */
+  readonly inbox?: InboxReader | undefined
   /** Steps the alerts; without it there are none. */
   readonly alerts?: AlertWatch | undefined
   readonly alertReceivers?: AlertReceivers | undefined
@@ -49,7 +55,7 @@ interface LeaderJobsDeps {
 
 /** All jobs that one process does for the whole store. A new job is an entry here. */
 export function leaderJobs(deps: LeaderJobsDeps): LeaderJob[] {
-  const { store, clock, regions = null, deadFile, alerts, log } = deps
+  const { store, clock, regions = null, deadFile, inbox, alerts, log } = deps
   const bounds = new RestingSweep(store, deps.waitingLimit)
   const preparer = new Preparer({ clock })
   const ends = new DeliveryEnds(store)
@@ -66,6 +72,7 @@ export function leaderJobs(deps: LeaderJobsDeps): LeaderJob[] {
       delivers: true,
       step: () => runner.step(),
     },
+    ...(inbox === undefined ? [] : [inboxJob(inbox, always)]),
     {
       name: 'notices',
       everyMs: second,
@@ -92,6 +99,7 @@ export function leaderJobs(deps: LeaderJobsDeps): LeaderJob[] {
       step: () => bounds.step(),
     },
     sweep('samples', minute, (rows) => store.sweepSamples(samplesKeptMs, rows)),
+    sweep('refused rows', minute, (rows) => store.sweepInbox(refusedKeptMs, rows)),
     sweep('idempotency', sweepMs, (rows) => store.sweepIdempotency(rows)),
     sweep('windows', sweepMs, (rows) => store.sweepWindows(rows)),
     {
@@ -126,6 +134,11 @@ export function leaderJobs(deps: LeaderJobsDeps): LeaderJob[] {
 /** A job that removes rows, so many in each step, as long as there are any. */
 function sweep(name: string, everyMs: number, remove: (rows: number) => Promise<number>): LeaderJob {
   return { name, everyMs, step: async () => (await remove(sweepRows)) === sweepRows }
+}
+
+/** Rows are signalled; this finds those whose signal was lost, and those for which there was no room. */
+function inboxJob(inbox: InboxReader, always: boolean): LeaderJob {
+  return { name: 'inbox', everyMs: second, always, delivers: true, step: () => inbox.step() }
 }
 
 /** Hold times are minutes, so that a step every ten seconds is soon enough. */

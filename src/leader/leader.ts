@@ -95,6 +95,12 @@ export class Leader {
     return this.#state === 'running' && this.#deps.clock.steady() < this.#leadsUntil
   }
 
+  /** Requests a job before its time, if this process does it. */
+  request(name: string): void {
+    const entry = this.#jobs.find(({ job }) => job.name === name)
+    if (entry !== undefined && this.#does(entry.job)) entry.runs.request()
+  }
+
   /** Whether it is known which process leads, and this one has no job left that gives lanes work. */
   get isSettled(): boolean {
     if (!this.#asked) return false

@@ -7,14 +7,13 @@ import type { MessageAttemptOut } from '../features/attempts/schemas.ts'
 import type { DeadReplayIn } from '../features/dead-letters/routes.ts'
 import type { DeadLetterOut, DeadLetterTrailOut } from '../features/dead-letters/schemas.ts'
 import type { LaneOut as LaneOutSchema } from '../features/lanes/schemas.ts'
-import { readEnvelope } from '../features/messages/reading-service.ts'
-import { EnvelopeIn, type MessageOut } from '../features/messages/schemas.ts'
+import { readFields } from '../features/messages/reading-service.ts'
+import type { EnvelopeIn, MessageOut } from '../features/messages/schemas.ts'
 import type { TaskStartedOut } from '../features/tasks/schemas.ts'
 import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../features/why/routes.ts'
 import type { Accepted } from '../intake/publisher.ts'
-import { type CallRoute, invalid } from '../operations/in-process.ts'
+import type { CallRoute } from '../operations/in-process.ts'
 import { isRef } from '../operations/lookup.ts'
-import { checkContents, compile } from '../operations/validate.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type List, type ListOptions, unanswered } from './manage.ts'
 
@@ -37,24 +36,13 @@ export interface PublishedMessage {
   readonly unfiltered: number
 }
 
-const envelopeProblems = compile(EnvelopeIn, 'body')
-// Printable ASCII: it travels as a header.
-const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]{0,254}$/
-
 /** Splits a message into its envelope and body. Throws AppError that names every mistake. */
 export function readMessage(app: string, message: NewMessage, limitBytes: number) {
   if (!isRef(app)) throw noSuch('application', app)
   const { payload, contentType = 'application/json', traceparent, tracestate, ...input } = message
-  const problems = [...envelopeProblems(checkContents(input))]
-  if (!contentTypePattern.test(contentType)) {
-    problems.push({ at: ['body', 'contentType'], message: 'must be printable ASCII', type: 'pattern' })
-  }
   const body = bytesOf(payload)
-  if (body === undefined) {
-    problems.push({ at: ['body', 'payload'], message: 'must be an object, text or bytes', type: 'type' })
-  }
-  const envelope = problems.length > 0 ? undefined : readEnvelope(input, contentType, systemClock.now(), problems)
-  if (envelope === undefined || problems.length > 0) throw invalid(problems)
+  const noBody = { at: ['body', 'payload'], message: 'must be an object, text or bytes', type: 'type' }
+  const { envelope } = readFields(input, contentType, systemClock.now(), body === undefined ? [noBody] : [])
   if (body !== undefined && body.byteLength > limitBytes) {
     throw new AppError('payload_too_large', `The payload is larger than bodyLimit, ${limitBytes} bytes.`)
   }

@@ -138,6 +138,8 @@ export interface Publication {
   readonly special?: readonly Special[]
   /** The bodies and signatures that `special` names, by position. */
   readonly variants?: readonly Variant[]
+  /** The row of the inbox that it is made from, which goes with it. `mismatch` when another process has taken that. */
+  readonly inbox?: number | null
   /** The hashes of its data subjects, each once; `unindexedSubject` alone when its body must be read to find them. */
   readonly subjects?: readonly string[]
 }

@@ -8,6 +8,7 @@ import type { StoreCondition } from '../features/doctor/facts.ts'
 import type { Subjects } from '../features/erasure/store.ts'
 import type { EventTypes } from '../features/event-types/rows.ts'
 import type { History } from '../features/history/store.ts'
+import type { Inbox } from '../features/inbox/store.ts'
 import type { Schedules } from '../features/schedules/rows.ts'
 import type { Sources } from '../features/sources/rows.ts'
 import type { Tasks } from '../features/tasks/store.ts'
@@ -49,6 +50,7 @@ export interface Store
     Messages,
     DeadLetters,
     DeadFiling,
+    Inbox,
     Schedules,
     Sources,
     Tasks,
@@ -142,6 +144,8 @@ export interface Watcher {
   fanOuts?(): void
   /** There may be a task to take. */
   tasks?(): void
+  /** There may be rows in the inbox. */
+  inbox?(): void
   /** Other workers share the lanes from now on: one has joined, is leaving, or has ended. */
   workers?(): void
   /** Workers were found dead between two renewals. */

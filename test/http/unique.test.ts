@@ -90,6 +90,7 @@ const internal: Readonly<Record<string, string>> = {
   'region_move (app)': locked,
   'sealing_key (id)': locked,
   'signing_key (id)': made,
+  'sluice_inbox (id)': made,
   'source_arrivals (source)': locked,
   'source_sample (source, slot)': locked,
   'subject (app, hash, message)': locked,

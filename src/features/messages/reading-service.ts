@@ -94,6 +94,26 @@ export function readRaw(query: RawQuery, contentType: string | undefined, body: 
   return { envelope: envelopeOf(input, type, instants, now), body, payload: body, ...instants, application: null }
 }
 
+const envelopeProblems = compile(EnvelopeIn, 'body')
+const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]{0,254}$/
+
+/** The envelope of a message that comes without HTTP, and its mistakes. `more` are mistakes that the caller found. */
+export function readFields(
+  input: Readonly<Record<string, unknown>>,
+  contentType: unknown,
+  now: EpochMs,
+  more: readonly FieldError[] = [],
+): { readonly envelope: Envelope } {
+  const problems = [...envelopeProblems(checkContents(input)), ...more]
+  if (typeof contentType !== 'string' || !contentTypePattern.test(contentType)) {
+    problems.push({ at: ['body', 'contentType'], message: 'must be printable ASCII', type: 'pattern' })
+  }
+  const fits = problems.length === 0
+  const envelope = fits ? readEnvelope(input as EnvelopeIn, contentType as string, now, problems) : undefined
+  refuseIf(problems)
+  return { envelope: envelope as Envelope }
+}
+
 /** Reads an envelope whose shape is right; adds every other mistake to `problems`. */
 export function readEnvelope(input: EnvelopeIn, contentType: string, now: EpochMs, problems: FieldError[]): Envelope {
   return readTimed(input, contentType, now, problems).envelope

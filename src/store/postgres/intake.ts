@@ -104,13 +104,16 @@ export function intake(database: Database): IntakeAlong {
 
   /** Twins of one group take turns, so that the second finds the message of the first. */
   async function store(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
+    const held = await holdInboxRows(run, publications)
     const answers: Published[] = []
     const accepted: Accepted[] = []
     const freshOnes: StoredMessage[] = []
     const opened: PlannedDelivery[] = []
     const left: LeftHash[] = []
     let now = 0
-    for (let waiting = [...publications.entries()]; waiting.length > 0; ) {
+    const isHeld = ({ inbox = null }: Publication) => inbox === null || held.has(inbox)
+    for (const [i, publication] of publications.entries()) if (!isHeld(publication)) answers[i] = { state: 'mismatch' }
+    for (let waiting = [...publications.entries()].filter(([, each]) => isHeld(each)); waiting.length > 0; ) {
       const [turn, later] = withoutTwins(waiting)
       const together = turn.map(([, publication]) => publication)
       const stored = await storeApart(run, next, together)
@@ -122,6 +125,7 @@ export function intake(database: Database): IntakeAlong {
       now = stored.now
       waiting = later
     }
+    await takeInboxRows(run, publications, answers)
     return { answers, accepted, freshOnes, opened, left, now }
   }
 
@@ -192,7 +196,8 @@ const noReasons: ReadonlyMap<Publication, Published> = new Map()
 
 /** Whether one statement stores these publications: they are plain, and no two share a hash. */
 function isOneStatement(publications: readonly Publication[]): boolean {
-  if (!publications.every((each) => isPlain(each) && !endsEarly(each) && !namesSubjects(each))) return false
+  const isAlone = (each: Publication) => isPlain(each) && !endsEarly(each) && !namesSubjects(each) && each.inbox == null
+  if (!publications.every(isAlone)) return false
   return withoutTwins([...publications.entries()])[1].length === 0
 }
 
@@ -296,4 +301,26 @@ async function keepSubjects(
     texts(rows.map(({ hash }) => hash)),
     integers(rows.map(({ key }) => key)),
   ])
+}
+
+// Of two processes that take the same row, the second one waits for the outcome of the first: passing over it would publish the
+// rows behind it before it. The order is that of all who lock several.
+const lockInboxRows = postgresStatement('lock-inbox-rows')`
+    select id from sluice_inbox where id = any ($1::bigint[]) and refused_at is null order by id for update`
+const deleteInboxRows = postgresStatement('delete-inbox-rows')`delete from sluice_inbox where id = any ($1::bigint[])`
+
+/** Locks the rows of the inbox that these publications are made from; answers those that are still there. */
+async function holdInboxRows(run: Run, publications: readonly Publication[]): Promise<ReadonlySet<number>> {
+  const ids = publications.flatMap(({ inbox }) => inbox ?? [])
+  if (ids.length === 0) return new Set()
+  return new Set((await run<{ id: number }>(lockInboxRows, [integers(ids)])).map(({ id }) => id))
+}
+
+/** Removes the rows that have become messages, or stand for an earlier one. */
+async function takeInboxRows(run: Run, publications: readonly Publication[], answers: readonly Published[]) {
+  const taken = publications.flatMap(({ inbox = null }, i) => {
+    const state = answers[i]?.state
+    return inbox !== null && (state === 'accepted' || state === 'repeated') ? [inbox] : []
+  })
+  if (taken.length > 0) await run(deleteInboxRows, [integers(taken)])
 }

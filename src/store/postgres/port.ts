@@ -87,6 +87,10 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
             yield* waitFor(signals.notify(run, 't', []))
             afterwards.push(() => signals.tasks())
           },
+          *inboxFilled() {
+            yield* waitFor(signals.notify(run, 'i', []))
+            afterwards.push(() => signals.inbox())
+          },
           *settingsChanged(endpoints) {
             yield* waitFor(signals.notify(run, 's', endpoints ?? []))
             afterwards.push(() => signals.settings(endpoints))

@@ -493,6 +493,21 @@ create table signing_key (
 );
 CREATE UNIQUE INDEX signing_key_pkey ON public.signing_key USING btree (id);
 
+create table sluice_inbox (
+  id bigint generated always as identity not null,
+  app text not null,
+  event_type text not null,
+  payload text not null,
+  options json,
+  created_at bigint not null default ((EXTRACT(epoch FROM statement_timestamp()) * (1000)::numeric))::bigint,
+  refused_at bigint,
+  code text,
+  error text
+) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
+CREATE UNIQUE INDEX sluice_inbox_pkey ON public.sluice_inbox USING btree (id);
+CREATE INDEX sluice_inbox_refused ON public.sluice_inbox USING btree (refused_at) WHERE (refused_at IS NOT NULL);
+CREATE INDEX sluice_inbox_waiting ON public.sluice_inbox USING btree (app, id) WHERE (refused_at IS NULL);
+
 create table source (
   key bigint not null,
   id text not null,

@@ -29,8 +29,9 @@ const longestPayload = 7900
  *   a  a request asks for snapshots of these lanes
  *   t  there is a task to take
  *   m  other workers share the lanes from now on
+ *   i  there are rows in the inbox; the trigger of its table says so without a tag
  */
-type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't' | 'm'
+type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't' | 'm' | 'i'
 
 /** Signals events of this process, and of others as notifications bring them, to this process's watcher. */
 export class Signals {
@@ -82,6 +83,7 @@ export class Signals {
     if (kind === 'x') this.expunged(endpoints)
     if (kind === 't') this.tasks()
     if (kind === 'm') this.workers()
+    if (kind === 'i') this.inbox()
     if (kind === 'a' && endpoints !== undefined) this.asked(endpoints)
   }
 
@@ -134,6 +136,10 @@ export class Signals {
     this.#watcher?.workers?.()
   }
 
+  inbox(): void {
+    this.#watcher?.inbox?.()
+  }
+
   /** Others may end the workers of this process soon, because the server sees their session ended. */
   sessionLost(): void {
     this.#watcher?.sessionLost?.()
@@ -157,6 +163,7 @@ export class Signals {
     this.rows()
     this.lanes()
     this.settings()
+    this.inbox()
   }
 
   /**

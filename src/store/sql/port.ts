@@ -56,6 +56,8 @@ export interface Transaction extends Sql {
   workersChanged(): Work<void>
   /** Signals workers, after the commit, that there is a task to take. */
   taskAdded(): Work<void>
+  /** Signals, after the commit, that there are rows in the inbox. */
+  inboxFilled(): Work<void>
   /** Signals all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */
   settingsChanged(endpoints?: readonly number[]): Work<void>
 }

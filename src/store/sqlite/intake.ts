@@ -28,6 +28,7 @@ const insertMessage = `
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const insertPayloadEnd = 'insert into payload_end (message, app, at, once_delivered, over_at) values (?, ?, ?, ?, ?)'
 const insertSubject = 'insert into subject (app, hash, message) values (?, ?, ?)'
+const deleteInboxRow = 'delete from sluice_inbox where id = ? and refused_at is null'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
 
 export type Taking = Omit<Intake, 'subscriptions' | 'surveyWaiting'>
@@ -51,6 +52,7 @@ export function intake(connection: Connection): SqliteIntake {
   const addFanOut = connection.prepare(insertFanOut)
   const addPayloadEnd = connection.prepare(insertPayloadEnd)
   const addSubject = connection.prepare(insertSubject)
+  const takeInboxRow = connection.prepare(deleteInboxRow)
   const addVariants = variantKeeper(connection)
   const enqueuePlanned = plannedQueue(connection)
   const taken = takenOnce(connection)
@@ -61,7 +63,10 @@ export function intake(connection: Connection): SqliteIntake {
   function store(publication: Publication, wide: boolean, queued: Queued): Published {
     const { app, eventType, eventId, contentType, endpoints, body, once = [], subjects = [] } = publication
     const { now } = queued
+    const { inbox = null } = publication
     const repeated = repeatOf(publication, now)
+    if (repeated && repeated.state !== 'repeated') return repeated
+    if (inbox !== null && takeInboxRow.run(inbox).changes === 0) return { state: 'mismatch' }
     if (repeated) return repeated
     const channels = toJson(publication.channels)
     const list = JSON.stringify(endpoints)

@@ -274,6 +274,7 @@ function watchForeignCommits(connection: Connection): () => void {
     connection.watcher?.rows()
     connection.watcher?.lanes()
     connection.watcher?.settings()
+    connection.watcher?.inbox?.()
   }
 
   return () => cancel()

@@ -68,6 +68,7 @@ export function sqlitePort(connection: Connection): Port {
       lanesFreed: () => atOnce(() => void afterwards.push(() => connection.watcher?.lanes())),
       workersChanged: () => atOnce(() => void afterwards.push(() => connection.watcher?.workers?.())),
       taskAdded: () => atOnce(() => void afterwards.push(() => connection.watcher?.tasks?.())),
+      inboxFilled: () => atOnce(() => void afterwards.push(() => connection.watcher?.inbox?.())),
       settingsChanged: (endpoints) => atOnce(() => void afterwards.push(() => connection.watcher?.settings(endpoints))),
     }
     const answer = connection.transaction(() => finishNow(work(within)))

@@ -20,6 +20,7 @@ import type { Open } from './harness.ts'
 import { health } from './health.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
+import { inbox } from './inbox.ts'
 import { intake } from './intake.ts'
 import { lanes } from './lanes.ts'
 import { leading } from './leading.ts'
@@ -56,6 +57,7 @@ export function conformance(open: Open): void {
   describe('alerts', () => alerts(open))
   describe('intake', () => intake(open))
   describe('idempotency', () => idempotency(open))
+  describe('inbox', () => inbox(open))
   describe('coalescing', () => coalescing(open))
   describe('fan-out', () => fanOut(open))
   describe('planned', () => planned(open))

@@ -134,6 +134,10 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['delete-history', [/scope = \S+ AND span = \S+ AND at = \S+ AND writer = /]],
   ['delete-old-history', [/span \+ 0 = \$\d AND at \+ 0 < /]],
   ['delete-history-of', [/scope = \$1/]],
+  ['inbox-apps', [/app > \$1/]],
+  ['inbox-sizes', [/app = \$1/]],
+  ['inbox-rows', [/id = ANY/]],
+  ['lock-inbox-rows', [/id = ANY/]],
   ['lock-dead', [/endpoint = \w+\.endpoint AND message = \w+\.message/]],
 ]
 
@@ -179,6 +183,8 @@ const mayScanWhole = new Set([
   'lane_due',
   'lane_due_elsewhere',
   'pending_pkey',
+  'sluice_inbox_refused',
+  'sluice_inbox_waiting',
   'task_running',
 ])
 

@@ -340,6 +340,12 @@ export type HistorySparklinesRange = "24h" | "7d"
 
 export type HistoryTotalsOut = { accepted: number; delivered: number; failed: number; dead: number; coalesced: number; dropped: number; expired: number; status2xx: number; status3xx: number; status4xx: number; status5xx: number; statusNone: number; waitMs: PercentilesOut; latencyMs: PercentilesOut }
 
+export type InboxOut = { waiting: number; oldestMs: number | null; refused: number; data: RefusedRowOut[] }
+
+export type InboxRetryIn = { rows?: number[] | null }
+
+export type InboxRetryOut = { retried: number }
+
 export type IngestSourceConfigIn = { secret?: string | null; verifyToken?: string | null }
 
 export type IngestSourceConsumerPortalAccessIn = { expiry?: number | null; readOnly?: boolean | null }
@@ -483,6 +489,8 @@ export type PortalLookIn = { name?: string | null; logo?: string | null; color?:
 export type PortalLookOut = { name: string; logo: string | null; color: string | null }
 
 export type Problem = { type: string; title: string; status: number; detail: string; instance: string; code: string }
+
+export type RefusedRowOut = { row: number; app: string; eventType: string; code: string; error: string; createdAt: string; refusedAt: string }
 
 export type RegionCreatedOut = { name: string; createdAt: string; secret?: string }
 
@@ -746,6 +754,10 @@ export interface Operations {
   "GET /app/{app_id}/source/{source_id}/sample": { path: { app_id: string; source_id: string }; query: object; body: undefined; answer: ArrivalSamplesOut }
   /** Judge a request without storing anything. */
   "POST /app/{app_id}/source/{source_id}/test": { path: { app_id: string; source_id: string }; query: object; body: SourceTestIn | undefined; answer: SourceTestOut }
+  /** Show the rows that wait, and those that were refused. */
+  "GET /inbox": { path: object; query: object; body: undefined; answer: InboxOut }
+  /** Try refused rows again. */
+  "POST /inbox/retry": { path: object; query: object; body: InboxRetryIn | undefined; answer: InboxRetryOut }
   /** List the attempts at an endpoint. */
   "GET /app/{app_id}/attempt/endpoint/{endpoint_id}": { path: { app_id: string; endpoint_id: string }; query: { limit?: number; iterator?: string; order?: Ordering; channel?: string; tag?: string; event_types?: string[]; before?: string; after?: string; status?: number; status_code_class?: number; with_content?: boolean; with_msg?: boolean; expanded_statuses?: boolean }; body: undefined; answer: ListResponse_MessageAttemptOut_ }
   /** List the attempts of a message. */
