@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
@@ -15,7 +15,8 @@ const cache = join(import.meta.dirname, '../../node_modules/.cache/generators')
 const document = join(import.meta.dirname, '../../docs/openapi.json')
 const openApiGenerator = '7.17.0'
 const jar = `openapi-generator-cli-${openApiGenerator}.jar`
-const strict = '--strict --noEmit --target es2023 --lib es2023,dom,dom.iterable --types'
+const strict =
+  '--strict --noEmit --target es2023 --lib es2023,dom,dom.iterable --module preserve --moduleResolution bundler'
 
 /** A command with its arguments, separated by spaces; `DOC` is the document. */
 type Step = string
@@ -38,16 +39,13 @@ const generators: readonly Generator[] = [
     name: 'openapi-typescript',
     needs: ['npm'],
     install: [npm('openapi-typescript@7.13.0', 'typescript@5.9.3')],
-    steps: ['npx openapi-typescript DOC -o client.ts', `npx tsc ${strict} node client.ts`],
+    steps: ['npx openapi-typescript DOC -o client.ts', `npx tsc ${strict} client.ts`],
   },
   {
     name: 'hey-api',
     needs: ['npm'],
     install: [npm('@hey-api/openapi-ts@0.95.0', 'typescript@5.9.3')],
-    steps: [
-      'npx openapi-ts -i DOC -o client -p @hey-api/client-fetch',
-      `npx tsc ${strict} node --module preserve --moduleResolution bundler client/index.ts`,
-    ],
+    steps: ['npx openapi-ts -i DOC -o client -p @hey-api/client-fetch', `npx tsc ${strict} client/index.ts`],
   },
   {
     name: 'openapi-python-client',
@@ -73,11 +71,7 @@ const generators: readonly Generator[] = [
     steps: ['./oapi-codegen -package sluice -generate types,client -o client.go DOC', 'go mod tidy', 'go vet ./...'],
     files: { 'go.mod': 'module sluice\n\ngo 1.24\n' },
   },
-  ofOpenApi(
-    'typescript-fetch',
-    ['npm'],
-    [`npx -y -p typescript@5.9.3 tsc ${strict} node --module preserve --moduleResolution bundler client/index.ts`],
-  ),
+  ofOpenApi('typescript-fetch', ['npm'], [`npx -y -p typescript@5.9.3 tsc ${strict} client/index.ts`]),
   ofOpenApi('java', [], ['mvn -q -f client/pom.xml -DskipTests compile']),
   ofOpenApi('rust', ['cargo'], ['cargo check -q --manifest-path client/Cargo.toml']),
 ]
@@ -102,13 +96,14 @@ function tried({ name, needs, install, steps, files = {} }: Generator) {
   if (missing.length > 0) return { generator: name, result: `left out: ${missing.join(', ')} is not installed` }
   const folder = join(cache, name)
   mkdirSync(folder, { recursive: true })
-  const isNew = !readdirSync(folder).includes('installed')
+  const mark = join(folder, 'installed')
+  const isNew = !existsSync(mark) || readFileSync(mark, 'utf8') !== install.join('\n')
   for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text)
   const began = performance.now()
   for (const step of isNew ? [...install, ...steps] : steps) {
     const failure = failureOf(step, folder)
     if (failure !== undefined) return { generator: name, result: 'FAILED', failure }
-    if (isNew && step === install.at(-1)) writeFileSync(join(folder, 'installed'), '')
+    if (isNew && step === install.at(-1)) writeFileSync(mark, install.join('\n'))
   }
   return { generator: name, result: 'compiles', seconds: Math.round((performance.now() - began) / 1000) }
 }
