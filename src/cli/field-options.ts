@@ -1,7 +1,7 @@
 import { type Command as Commander, Option } from 'commander'
 import { type Field, queryName } from '../domain/field.ts'
 import { nearest, span } from '../domain/phrases.ts'
-import { defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../domain/retry.ts'
+import { defaultJitterMs, defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../domain/retry.ts'
 import { choice, count, duration, type SettingKind, WrongValue } from '../runtime/setting-kinds.ts'
 import type { Item, Query } from './client.ts'
 import { instantForm, instantText, option, pairsOf, repeated, type Session } from './command.ts'
@@ -152,7 +152,7 @@ const day = 86_400_000
 const wait = duration(0, 7 * day)
 const growth = 2
 const expected =
-  'waits such as 5s,1m,1h; exponential:5s..1h,x12 for waits that double from 5s up to 1h, 12 attempts in all; none for one attempt; each with jitter=full, max-age=3d or retry-after=later behind it; or JSON in the form of the API'
+  'waits such as 5s,1m,1h; exponential:5s..1h,x12 for waits that double from 5s up to 1h, 12 attempts in all; none for one attempt; each with jitter=full, jitter=added, jitter-span=30s, max-age=3d or retry-after=later behind it; or JSON in the form of the API'
 
 /** A policy in the API's form. The server fills in absent fields. */
 type PolicyIn = Pick<RetryPolicy, 'waits'> & Partial<RetryPolicy>
@@ -160,11 +160,17 @@ type PolicyIn = Pick<RetryPolicy, 'waits'> & Partial<RetryPolicy>
 /** The words behind the waits: `jitter=full`. */
 const words = {
   jitter: choice(jitters),
+  'jitter-span': duration(1, day / 24),
   'max-age': duration(1, 30 * day),
   'retry-after': choice(retryAfterRules),
 }
 type Word = keyof typeof words
-const fieldOf = { jitter: 'jitter', 'max-age': 'maxAgeMs', 'retry-after': 'retryAfter' } as const
+const fieldOf = {
+  jitter: 'jitter',
+  'jitter-span': 'jitterMs',
+  'max-age': 'maxAgeMs',
+  'retry-after': 'retryAfter',
+} as const
 
 /** The flag form of a retry policy. `parse` reads every text that `show` prints; the server fills in absent fields. */
 export const retryPolicy: SettingKind<object> = {
@@ -233,10 +239,12 @@ function parseJson(text: string): object {
   }
 }
 
+const usual: Partial<RetryPolicy> = { ...defaultRetryPolicy, jitterMs: defaultJitterMs }
+
 function showPolicy(policy: PolicyIn): string {
   const options = Object.entries(fieldOf).flatMap(([name, field]) => {
     const value = policy[field]
-    if (value === undefined || value === defaultRetryPolicy[field]) return []
+    if (value == null || value === usual[field]) return []
     return [`${name}=${(words[name as Word] as SettingKind<unknown>).show(value)}`]
   })
   return [...showWaits(policy.waits), ...options].join(',')

@@ -48,7 +48,13 @@ export interface Shape {
   readonly rename: Readonly<Record<string, string>>
   /** Fields replaced by a keyed pseudonym. */
   readonly pseudonymize: readonly string[]
+  /** `endpoint` unless it is set. */
+  readonly pseudonymForm?: PseudonymForm
 }
+
+/** Pseudonyms that differ by endpoint, or the bare HMAC that programs of a region's partners have stored. */
+export const pseudonymForms = ['endpoint', 'hmac-hex'] as const
+export type PseudonymForm = (typeof pseudonymForms)[number]
 
 /** Whether an endpoint gets pseudonyms, for which its region needs a secret. */
 export function makesPseudonyms({ shape }: Partial<Pick<Flow, 'shape'>>): boolean {

@@ -10,6 +10,8 @@ export interface RetryPolicy {
         readonly maxAttempts: number
       }
   readonly jitter: Jitter
+  /** Of `added` alone, and null otherwise: the most that is added to a wait. */
+  readonly jitterMs?: number | null
   /** Counted from the instant the delivery was first due. */
   readonly maxAgeMs: number
   /** Policies that were stored before this field existed do not have it: `receiver`. */
@@ -18,9 +20,10 @@ export interface RetryPolicy {
 
 /**
  * Where the random wait lies, for a wait of w: `none` w, `equal` [w/2, w], `full` [0, w]. `decorrelated` depends on the wait
- * drawn before it instead of on w: [base, 3 × previous], up to the cap. None passes w, or the cap.
+ * drawn before it instead of on w: [base, 3 × previous], up to the cap. None of these passes w, or the cap. `added` is
+ * [w, w + jitterMs], which passes the cap.
  */
-export const jitters = ['full', 'equal', 'none', 'decorrelated'] as const
+export const jitters = ['full', 'equal', 'none', 'decorrelated', 'added'] as const
 export type Jitter = (typeof jitters)[number]
 
 /** After an answer with Retry-After: `receiver` waits exactly that long, `later` until the later of it and the policy's wait. */
@@ -44,6 +47,9 @@ export const defaultRetryPolicy: RetryPolicy = {
   maxAgeMs: 5 * 24 * hour,
   retryAfter: 'receiver',
 }
+
+/** The most that `added` adds to a wait, unless the policy says otherwise. */
+export const defaultJitterMs = 30 * second
 
 /** The policy of a message that is replayed: a failure leads to a dead letter at once, which can be replayed again. */
 export const oneAttempt: RetryPolicy = { ...defaultRetryPolicy, waits: { kind: 'list', ms: [] } }
@@ -72,6 +78,8 @@ export function drawnWait(policy: RetryPolicy, attempts: number, draw: Draw): nu
       return between(Math.ceil(waitMs / 2), waitMs, draw(attempts))
     case 'full':
       return between(0, waitMs, draw(attempts))
+    case 'added':
+      return between(waitMs, waitMs + (policy.jitterMs ?? defaultJitterMs), draw(attempts))
     case 'decorrelated':
       return decorrelated(walkOf(policy.waits), attempts, draw)
   }

@@ -63,8 +63,10 @@ function shapingOf({ id, flow, regionSecret }: Treatment): Shaping | null {
   if (shape === null) return null
   const name = JSON.stringify(shape)
   if (shape.pseudonymize.length === 0) return { name, apply: boundedShaper(shape, null) }
-  const apply = regionSecret === null ? undefined : boundedShaper(shape, pseudonymizer(regionSecret, id))
-  return { name: `${id} ${name}`, apply }
+  const apply =
+    regionSecret === null ? undefined : boundedShaper(shape, pseudonymizer(regionSecret, id, shape.pseudonymForm))
+  // Endpoints of a region whose pseudonyms do not differ by endpoint share their form of a payload.
+  return { name: `${shape.pseudonymForm === 'hmac-hex' ? flow.region : id} ${name}`, apply }
 }
 
 /** The endpoints that get a message, and their special deliveries and variants. */

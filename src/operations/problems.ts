@@ -28,6 +28,7 @@ export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) =
     ...templateProblems(input.headerTemplates),
     ...metadataProblems(metadata),
     ...burstProblems(burst, input.throttleRate === undefined ? input.rateLimit : input.throttleRate),
+    ...jitterProblems(input.retry),
   ]
 }
 
@@ -74,6 +75,11 @@ export function templateProblems(templates: HeaderTemplates | null | undefined):
 function burstProblems(burst: number | null | undefined, rate: number | null | undefined): FieldError[] {
   if (burst == null || rate !== null) return []
   return [{ at: ['body', 'burst'], message: 'needs a throttleRate beside it', type: 'burst' }]
+}
+
+function jitterProblems(retry: EndpointPatch['retry']): FieldError[] {
+  if (retry?.jitterMs == null || retry.jitter === 'added') return []
+  return [{ at: ['body', 'retry', 'jitterMs'], message: 'needs the jitter `added` beside it', type: 'jitter' }]
 }
 
 /** Problems of settings that are valid one by one and not together. */

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey } from 'node:crypto'
-import type { Shape } from '../domain/flow.ts'
+import type { PseudonymForm, Shape } from '../domain/flow.ts'
 import type { Sliced } from '../domain/turns.ts'
 import type { Endpoint } from '../features/endpoints/rules.ts'
 import { type JsonPart, Outline, PartReader, quote } from '../json/outline.ts'
@@ -240,8 +240,21 @@ type Pseudonymize = (json: Buffer, start: number, end: number) => string
  * whether a pseudonym of another endpoint has the same value.
  *
  * A text counts by its characters, however it was escaped. Any other value counts as it is written: 1 and 1.0 differ.
+ *
+ * The form `hmac-hex` is HMAC-SHA256 of the value under the region's secret alone, as other programs compute it.
  */
-export function pseudonymizer(regionSecret: string, endpointId: string): Pseudonymize {
+export function pseudonymizer(
+  regionSecret: string,
+  endpointId: string,
+  form: PseudonymForm = 'endpoint',
+): Pseudonymize {
+  if (form === 'hmac-hex') {
+    const key = createSecretKey(Buffer.from(regionSecret))
+    return (json, start, end) => {
+      const value = json[start] === quote ? textOf(json, start, end) : json.subarray(start, end)
+      return createHmac('sha256', key).update(value).digest('hex')
+    }
+  }
   const key = createSecretKey(createHmac('sha256', regionSecret).update(`pseudonym\0${endpointId}`).digest())
   return (json, start, end) => {
     const isText = json[start] === quote
@@ -266,7 +279,9 @@ export function bodyShaper({
   if (shape === null) return undefined
   const needsSecret = shape.pseudonymize.length > 0
   const isLocked = needsSecret && regionSecret == null
-  const apply = boundedShaper(shape, needsSecret && !isLocked ? pseudonymizer(regionSecret as string, id) : null)
+  const { pseudonymForm } = shape
+  const pseudonymize = needsSecret && !isLocked ? pseudonymizer(regionSecret as string, id, pseudonymForm) : null
+  const apply = boundedShaper(shape, pseudonymize)
   return function* (body) {
     const json = isLocked ? undefined : yield* Outline.of(body)
     return json && (yield* apply(json, mostFormBytes(body.byteLength)))

@@ -96,11 +96,14 @@ const anyWaits: fc.Arbitrary<RetryPolicy['waits']> = fc.oneof(
     })),
 )
 
+const addedMs = 700
+
 /** The bounds of a wait, written out as the retry page says them. */
 function boundsOf({ waits, jitter }: RetryPolicy, nominal: number, previous: number): [least: number, most: number] {
   if (jitter === 'none') return [nominal, nominal]
   if (jitter === 'equal') return [nominal / 2, nominal]
   if (jitter === 'full') return [0, nominal]
+  if (jitter === 'added') return [nominal, nominal + addedMs]
   if (waits.kind === 'exponential') return [Math.min(waits.baseMs, waits.capMs), Math.min(waits.capMs, 3 * previous)]
   const base = Math.min(...waits.ms.filter((ms) => ms > 0))
   return Number.isFinite(base) ? [base, Math.min(Math.max(...waits.ms), 3 * previous)] : [0, 0]
@@ -118,8 +121,9 @@ test('every wait of a delivery lies within the bounds of its jitter, and below t
       fc.maxSafeNat(),
       fc.nat(),
       (waits, jitter, message, endpoint) => {
-        const policy: RetryPolicy = { waits, jitter, maxAgeMs: 1e12 }
-        const ceiling = waits.kind === 'list' ? Math.max(...waits.ms) : waits.capMs
+        const policy: RetryPolicy = { waits, jitter, jitterMs: addedMs, maxAgeMs: 1e12 }
+        const cap = waits.kind === 'list' ? Math.max(...waits.ms) : waits.capMs
+        const ceiling = jitter === 'added' ? cap + addedMs : cap
         let previous = baseOf(waits)
         for (let n = 1; n < maxAttempts(policy); n++) {
           const drawn = drawnWait(policy, n, drawsOf(message, endpoint)) as number
@@ -141,6 +145,7 @@ test('the extremes of a wait are reached, and nothing beyond them', () => {
   assert.deepEqual(extremes('none'), [1000, 1000, 1000])
   assert.deepEqual(extremes('equal'), [500, 750, 1000])
   assert.deepEqual(extremes('full'), [0, 500, 1000])
+  assert.deepEqual(extremes('added'), [1000, 16_000, 31_000])
   const walk = { ...exponential(100, 2, 5000, 10), jitter: 'decorrelated' } as const
   assert.deepEqual(
     [1, 2, 3, 4, 5].map((n) => drawnWait(walk, n, () => 1 - Number.EPSILON)),
@@ -154,7 +159,12 @@ test('the extremes of a wait are reached, and nothing beyond them', () => {
 
 test('a wait is uniform between its bounds, over deliveries that were published one after the other', () => {
   const deliveries = 20_000
-  const shares = { full: [0, 60_000], equal: [30_000, 60_000], decorrelated: [1000, 3000] } as const
+  const shares = {
+    added: [60_000, 90_000],
+    full: [0, 60_000],
+    equal: [30_000, 60_000],
+    decorrelated: [1000, 3000],
+  } as const
   for (const [jitter, [least, most]] of Object.entries(shares)) {
     const waits = jitter === 'decorrelated' ? exponential(1000, 2, 60_000, 9).waits : list(60_000).waits
     const policy: RetryPolicy = { waits, jitter: jitter as Jitter, maxAgeMs: 1e12 }

@@ -43,6 +43,11 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await make('/stored', { signature: 'stored', shape: { drop: ['/user'] } })
     await make('/shaped-a', { shape, region: 'eu', signature: 'github' })
     await make('/shaped-b', { shape, region: 'eu', signature: 'stripe' })
+    const secretOfPartners = 'the-secret-that-partners-know'
+    await ask('POST', '/app/acme/region', { name: 'partners', secret: secretOfPartners })
+    const joined = { shape: { keep: ['/user/id'], pseudonymize: ['/user/id'], pseudonymForm: 'hmac-hex' } }
+    await make('/joined-a', { ...joined, region: 'partners' })
+    await make('/joined-b', { ...joined, region: 'partners' })
     await make('/filtered', { filter: 'payload.views > 1' })
     const { id } = await ask('POST', '/app/acme/msg', `{"eventType":"x","payload":${payload}}`)
 
@@ -76,6 +81,11 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const time = /^t=(\d+),/.exec(other?.headers['stripe-signature'] ?? '')?.[1]
     assert.equal(other?.headers['stripe-signature'], `t=${time},v1=${hex(secret, `${time}.${other?.body}`)}`)
     assert.deepEqual(at('/filtered'), [])
+    const token = `{ "user": {"id":"${hex(secretOfPartners, 'u-1')}"} }`
+    assert.deepEqual(
+      [at('/joined-a'), at('/joined-b')].map(([first]) => String(first?.body)),
+      [token, token],
+    )
 
     await ask('POST', '/app/acme/msg', `{"eventType":"x","payload":${payload}}`)
     await eventually(

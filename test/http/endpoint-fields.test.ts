@@ -10,10 +10,16 @@ const path = '/app/acme/endpoint/one'
 
 /** Values of the fields that are objects, with all that an answer shows. */
 const objects: Readonly<Record<ObjectName, unknown>> = {
-  retry: { waits: { kind: 'list', ms: [1000, 2000] }, jitter: 'none', maxAgeMs: 60_000, retryAfter: 'later' },
+  retry: {
+    waits: { kind: 'list', ms: [1000, 2000] },
+    jitter: 'none',
+    jitterMs: null,
+    maxAgeMs: 60_000,
+    retryAfter: 'later',
+  },
   circuit: 'off',
   coalesce: { windowMs: 5000, key: '/id' },
-  shape: { keep: null, drop: ['/email'], rename: {}, pseudonymize: [] },
+  shape: { keep: null, drop: ['/email'], rename: {}, pseudonymize: [], pseudonymForm: 'endpoint' },
   // Answers show these in another form; test/http/endpoint-credentials.test.ts sets them.
   auth: null,
   clientCertificate: null,

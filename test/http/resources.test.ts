@@ -149,6 +149,7 @@ describe('endpoints', () => {
       headerTemplates: null,
       retry: null,
       retryReplays: false,
+      egressProxy: null,
       propagateTrace: false,
       circuit: null,
       adaptive: true,
@@ -179,7 +180,13 @@ describe('endpoints', () => {
 
   test("take Sluice's own limits and Svix's older names", async () => {
     const { ask, store } = await withApp()
-    const retry = { waits: { kind: 'list', ms: [1, 2] }, jitter: 'decorrelated', maxAgeMs: 1000, retryAfter: 'later' }
+    const retry = {
+      waits: { kind: 'list', ms: [1, 2] },
+      jitter: 'added',
+      jitterMs: 7,
+      maxAgeMs: 1000,
+      retryAfter: 'later',
+    }
     const limits = { throttlePeriodSeconds: 60, burst: 9, concurrency: 3, timeoutMs: 2500, retry }
     const body = { url: 'https://example.com', rateLimit: 5, filterTypes: ['video.*', '*'], channels: ['x'], ...limits }
     const { json } = await ask('POST', '/app/a/endpoint', body)
@@ -206,7 +213,15 @@ describe('endpoints', () => {
       assert.match(refused.json.detail[0].msg, /did you mean (maxAttempts|maxAgeMs)\?/)
     }
     const { json } = await ask('POST', '/app/a/endpoint', { url: 'https://example.com', retry: { waits } })
-    assert.deepEqual(json.retry, { waits, jitter: 'equal', maxAgeMs: 432_000_000, retryAfter: 'receiver' })
+    const usual = { maxAgeMs: 432_000_000, retryAfter: 'receiver' }
+    assert.deepEqual(json.retry, { waits, jitter: 'equal', jitterMs: null, ...usual })
+    const added = await ask('POST', '/app/a/endpoint', {
+      url: 'https://example.com',
+      retry: { waits, jitter: 'added' },
+    })
+    assert.deepEqual(added.json.retry, { waits, jitter: 'added', jitterMs: 30_000, ...usual })
+    const alone = await ask('POST', '/app/a/endpoint', { url: 'https://example.com', retry: { waits, jitterMs: 5 } })
+    assert.deepEqual([alone.status, alone.json.detail[0].msg], [422, 'needs the jitter `added` beside it'])
   })
 
   test('are changed field by field: what is absent stays, null unsets', async () => {

@@ -4,7 +4,13 @@ import { describe, test } from 'node:test'
 import { type Answer, openApi } from './api.ts'
 
 const url = 'https://example.com/hook'
-const shape = { keep: null, drop: ['/user/email'], rename: { '/user/id': 'who' }, pseudonymize: ['/user/id'] }
+const shape = {
+  keep: null,
+  drop: ['/user/email'],
+  rename: { '/user/id': 'who' },
+  pseudonymize: ['/user/id'],
+  pseudonymForm: 'endpoint',
+}
 const payload = '{ "user": {"id":"u-1","email":"a@b.c"}, "views": 1.0, "n": 9007199254740993 }'
 
 async function withApplication() {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import type { Shape } from '../../src/domain/flow.ts'
@@ -14,7 +15,8 @@ const regionSecret = 'a secret that only we know'
 function shaped(text: string, shape: Partial<Shape>, endpoint = 'ep_1', secret = regionSecret): string {
   const json = outlineOf(Buffer.from(text))
   assert(json, 'not JSON')
-  return allAtOnce(shaper({ ...none, ...shape }, pseudonymizer(secret, endpoint))(json)).toString()
+  const pseudonymize = pseudonymizer(secret, endpoint, shape.pseudonymForm)
+  return allAtOnce(shaper({ ...none, ...shape }, pseudonymize)(json)).toString()
 }
 
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value))
@@ -169,6 +171,15 @@ describe('a pseudonym', () => {
     assert.equal(one('"\\u0075ser-1"'), one('"user-1"'))
     const different = ['1', '1.0', '"1"', 'true', '[1]', '{"a":1}'].map((value) => one(value))
     assert.equal(new Set(different).size, different.length)
+  })
+
+  test('is what PHP computes, in the form hmac-hex: by the value and the secret of the region alone', () => {
+    const hex = (value: string, endpoint?: string) =>
+      JSON.parse(shaped(`{"v":${value}}`, { pseudonymize: ['/v'], pseudonymForm: 'hmac-hex' }, endpoint)).v
+    // php -r 'echo hash_hmac("sha256", "UC-7é", "a secret that only we know");'
+    const known = createHmac('sha256', regionSecret).update('UC-7é').digest('hex')
+    assert.deepEqual([hex('"UC-7é"'), hex('"UC-7\\u00e9"', 'ep_2'), hex('null')], [known, known, null])
+    assert.equal(hex('42'), hex('"42"'))
   })
 
   test('is not made of null', () => assert.equal(one('null'), null))

@@ -30,7 +30,9 @@ export function leastWaitsOf({ waits, jitter }: RetryPolicy): number[] {
       ? waits.ms
       : Array.from({ length: waits.maxAttempts - 1 }, (_, i) => Math.min(waits.capMs, waits.baseMs * waits.factor ** i))
   const base = Math.min(...nominal)
-  const least = { none: (ms: number) => ms, equal: (ms: number) => ms / 2, full: () => 0, decorrelated: () => base }
+  const itself = (ms: number) => ms
+  const half = (ms: number) => ms / 2
+  const least = { none: itself, added: itself, equal: half, full: () => 0, decorrelated: () => base }
   return nominal.map(least[jitter])
 }
 

@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import type { CircuitPolicy, Coalesce, Shape } from '../../domain/flow.ts'
+import { type CircuitPolicy, type Coalesce, pseudonymForms, type Shape } from '../../domain/flow.ts'
 import { defaultCircuitPolicy } from '../../domain/health.ts'
-import { defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../../domain/retry.ts'
+import { defaultJitterMs, defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../../domain/retry.ts'
 import {
   closed,
   described,
@@ -14,7 +14,8 @@ import {
 import { AuthIn, ClientCertificateIn, toAuth, toCertificates } from '../credentials/schemas.ts'
 import type { ObjectName } from '../endpoints/noun.ts'
 
-const day = 24 * 3_600_000
+const hour = 3_600_000
+const day = 24 * hour
 
 /** When a failed delivery is tried again: waits written out, or growing up to a cap. */
 const RetryIn = Type.Object(
@@ -52,7 +53,11 @@ const RetryIn = Type.Object(
     ),
     jitter: optional(
       Type.Enum([...jitters]),
-      'Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest.',
+      'Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest; `added` from w to w + `jitterMs`.',
+    ),
+    jitterMs: maybe(
+      integer(1, hour),
+      'The most that `added` adds to a wait: 30 seconds by default. Only with `added`.',
     ),
     maxAgeMs: optional(integer(1, 30 * day), 'No attempt begins after this time.'),
     retryAfter: optional(
@@ -64,10 +69,11 @@ const RetryIn = Type.Object(
 )
 
 /** The policy, without other fields that the caller may have sent. */
-function toRetryPolicy({ waits, jitter, maxAgeMs, retryAfter }: Static<typeof RetryIn>): RetryPolicy {
+function toRetryPolicy({ waits, jitter, jitterMs, maxAgeMs, retryAfter }: Static<typeof RetryIn>): RetryPolicy {
   return {
     waits: toWaits(waits),
     jitter: jitter ?? defaultRetryPolicy.jitter,
+    jitterMs: jitterMs ?? (jitter === 'added' ? defaultJitterMs : null),
     maxAgeMs: maxAgeMs ?? defaultRetryPolicy.maxAgeMs,
     retryAfter: retryAfter ?? 'receiver',
   }
@@ -147,13 +153,23 @@ const ShapeIn = Type.Object(
     pseudonymize: Type.Optional(
       pointers("JSON pointers: fields to be replaced by a pseudonym made with the region's secret"),
     ),
+    pseudonymForm: optional(
+      Type.Enum([...pseudonymForms]),
+      'Pseudonyms of another form for each endpoint (`endpoint`, the default), or HMAC-SHA256 in hexadecimal, keyed by the secret of the region alone (`hmac-hex`): the same for all endpoints of the region.',
+    ),
   },
   closed,
 )
 
 /** A shape that changes nothing is stored as null. */
-function toShape({ keep, drop, rename, pseudonymize }: Static<typeof ShapeIn>): Shape | null {
-  const shape = { keep: keep ?? null, drop: drop ?? [], rename: rename ?? {}, pseudonymize: pseudonymize ?? [] }
+function toShape({ keep, drop, rename, pseudonymize, pseudonymForm }: Static<typeof ShapeIn>): Shape | null {
+  const shape = {
+    keep: keep ?? null,
+    drop: drop ?? [],
+    rename: rename ?? {},
+    pseudonymize: pseudonymize ?? [],
+    pseudonymForm: pseudonymForm ?? 'endpoint',
+  }
   const isEmpty = shape.drop.length + shape.pseudonymize.length + Object.keys(shape.rename).length === 0
   return shape.keep === null && isEmpty ? null : shape
 }

@@ -434,9 +434,19 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
               "full",
               "equal",
               "none",
-              "decorrelated"
+              "decorrelated",
+              "added"
             ],
-            "description": "Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest."
+            "description": "Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest; `added` from w to w + `jitterMs`."
+          },
+          "jitterMs": {
+            "type": [
+              "integer",
+              "null"
+            ],
+            "minimum": 1,
+            "maximum": 3600000,
+            "description": "The most that `added` adds to a wait: 30 seconds by default. Only with `added`."
           },
           "maxAgeMs": {
             "type": "integer",
@@ -907,6 +917,14 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
             "maxItems": 100,
             "uniqueItems": true,
             "description": "JSON pointers: fields to be replaced by a pseudonym made with the region's secret"
+          },
+          "pseudonymForm": {
+            "type": "string",
+            "enum": [
+              "endpoint",
+              "hmac-hex"
+            ],
+            "description": "Pseudonyms of another form for each endpoint (`endpoint`, the default), or HMAC-SHA256 in hexadecimal, keyed by the secret of the region alone (`hmac-hex`): the same for all endpoints of the region."
           }
         },
         "additionalProperties": false,

@@ -220,11 +220,11 @@ export type EndpointPatch = { url?: string; uid?: string | null; description?: s
 
 export type EndpointRetryAfter = "receiver" | "later"
 
-export type EndpointRetryIn = { waits: EndpointRetryWaitsIn; jitter?: EndpointRetryJitter; maxAgeMs?: number; retryAfter?: EndpointRetryAfter }
+export type EndpointRetryIn = { waits: EndpointRetryWaitsIn; jitter?: EndpointRetryJitter; jitterMs?: number | null; maxAgeMs?: number; retryAfter?: EndpointRetryAfter }
 
-export type EndpointRetryJitter = "full" | "equal" | "none" | "decorrelated"
+export type EndpointRetryJitter = "full" | "equal" | "none" | "decorrelated" | "added"
 
-export type EndpointRetryOut = { waits: EndpointRetryWaitsOut; jitter: EndpointRetryJitter; maxAgeMs: number; retryAfter: EndpointRetryAfter }
+export type EndpointRetryOut = { waits: EndpointRetryWaitsOut; jitter: EndpointRetryJitter; jitterMs: number | null; maxAgeMs: number; retryAfter: EndpointRetryAfter }
 
 export type EndpointRetryWaitsExponentialIn = { kind: "exponential"; baseMs: number; factor: number; capMs: number; maxAttempts: number }
 
@@ -242,9 +242,11 @@ export type EndpointSecretOut = { key: string }
 
 export type EndpointSecretRotateIn = { key?: string | null; gracePeriodSeconds?: number | null }
 
-export type EndpointShapeIn = { keep?: string[] | null; drop?: string[]; rename?: Record<string, string>; pseudonymize?: string[] }
+export type EndpointShapeIn = { keep?: string[] | null; drop?: string[]; rename?: Record<string, string>; pseudonymize?: string[]; pseudonymForm?: EndpointShapePseudonymForm }
 
-export type EndpointShapeOut = { keep: string[] | null; drop: string[]; rename: Record<string, string>; pseudonymize: string[] }
+export type EndpointShapeOut = { keep: string[] | null; drop: string[]; rename: Record<string, string>; pseudonymize: string[]; pseudonymForm: EndpointShapePseudonymForm }
+
+export type EndpointShapePseudonymForm = "endpoint" | "hmac-hex"
 
 export type EndpointSignature = "standard" | "stored" | "timestamped" | "github" | "stripe"
 
