@@ -12,6 +12,7 @@ import { atOnce, finishNow, type Port } from '../sql/port.ts'
 import { Connection } from './connection.ts'
 import { intake, type SqliteIntake } from './intake.ts'
 import { sqlitePort } from './port.ts'
+import { GuestHashes, type StoreHashes } from './taken-hashes.ts'
 import { asTrouble } from './trouble.ts'
 
 const selectVersion = 'select max(version) as version from migration'
@@ -24,6 +25,7 @@ class EnlistedConnection extends Connection {
 
   override transaction<T>(work: () => T): T {
     this.db.exec('savepoint sluice')
+    this.transactions++
     try {
       const result = work()
       this.db.exec('release sluice')
@@ -51,7 +53,7 @@ interface Guest {
 }
 
 /** Publishes within callers' transactions on the same file. */
-export function callerTransaction(connection: Connection, path: string): CallerTransaction {
+export function callerTransaction(connection: Connection, path: string, taken: StoreHashes): CallerTransaction {
   const guests = new WeakMap<DatabaseSync, Guest>()
 
   function guestOf(db: DatabaseSync): Guest {
@@ -59,7 +61,7 @@ export function callerTransaction(connection: Connection, path: string): CallerT
     if (known) return known
     assertSameFile(connection, db, path)
     const enlisted = new EnlistedConnection(db, connection.context)
-    const guest = { port: sqlitePort(enlisted), intake: intake(enlisted) }
+    const guest = { port: sqlitePort(enlisted), intake: intake(enlisted, new GuestHashes(enlisted, taken)) }
     guests.set(db, guest)
     return guest
   }

@@ -55,6 +55,8 @@ export class Connection {
   readonly #changes: Query<{ count: number }>
   /** Commits before this instant are on the disk. The first commit also makes sure that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  /** How many transactions were begun. */
+  transactions = 0
   #isRelaxed = false
   /** When a relaxed commit was last made, and how its wait for the disk is called off. */
   #relaxedAt: SteadyMs = Number.NEGATIVE_INFINITY
@@ -135,6 +137,7 @@ export class Connection {
     this.#assertInPlaceRecently()
     if (this.disk?.failed) this.#rewriteLog(this.disk)
     this.#begin.run()
+    this.transactions++
     try {
       const counts = trailing || !this.#isRelaxed
       const before = counts ? this.#changes.get()?.count : undefined

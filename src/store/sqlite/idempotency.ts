@@ -9,67 +9,37 @@ import {
   sealAnswer,
 } from '../publishing.ts'
 import type { Connection, Synchronous } from './connection.ts'
+import { dayOf, type StoreHashes, type TakenHashes } from './taken-hashes.ts'
 
-const dayMs = 24 * 60 * 60 * 1000
-
-interface Taken {
-  readonly fingerprint: string
-  /** The message of a publish; of a batch, the first. */
-  readonly message: number | null
-  readonly status: number | null
-  readonly answer: Uint8Array | null
-}
-
-/** The hashes that are taken. Each method runs inside the caller's transaction. */
-interface TakenOnce {
-  find(once: Once, now: EpochMs): Taken | undefined
-  take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs, status?: number): void
-  free(once: Once, now: EpochMs): void
-}
-
-export function takenOnce(connection: Connection): TakenOnce {
-  const byHash = connection.prepare<Taken>(`
-    select fingerprint, message, status, answer from idempotency where day = ? and hash = ? and expires_at > ?`)
-  const insert = connection.prepare(`
-    insert or replace into idempotency (day, hash, fingerprint, expires_at, message, status, answer)
-    values (?, ?, ?, ?, ?, ?, ?)`)
-  const remove = connection.prepare('delete from idempotency where day between ? and ? and hash = ?')
-  return {
-    // A hash that was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
-    find({ hash, ttlMs }, now) {
-      for (let day = dayOf(now); day <= dayOf(now + ttlMs); day++) {
-        const found = byHash.get(day, hash, now)
-        if (found) return found
-      }
-      return undefined
-    },
-    take({ hash, fingerprint, ttlMs }, message, answer, now, status) {
-      const expiresAt = now + Math.ceil(ttlMs)
-      insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, message, status ?? null, answer)
-    },
-    free: ({ hash, ttlMs }, now) => void remove.run(dayOf(now), dayOf(now + ttlMs), hash),
-  }
-}
+/** Days whose expired hashes are removed at a time; of the slices of their runs, each has several pages. */
+const rowsPerSlice = 10
 
 /** Requests that are carried out once. */
-export function idempotency(connection: Connection): Synchronous<Idempotency> {
+export function idempotency(connection: Connection, taken: StoreHashes): Synchronous<Idempotency> {
   const { vault } = connection.context
-  const taken = takenOnce(connection)
-  const free = connection.prepare(
-    'delete from idempotency where day = ? and hash = ? and message is null and status is null',
-  )
-  // The low end of the primary key.
+  // The low ends of the primary keys.
   const sweep = connection.prepare(`
-    delete from idempotency
-    where (day, hash) in (select day, hash from idempotency where day < ? order by day, hash limit +?)`)
+    delete from taken_hash
+    where (day, seq) in (select day, seq from taken_hash where day < ? order by day, seq limit +?)`)
+  const sweepRuns = connection.prepare(`
+    delete from taken_run
+    where (day, level, run, slice) in (
+      select day, level, run, slice from taken_run where day < ? order by day, level, run, slice limit +?)`)
 
-  /** Removes a reservation, which lasts minutes; answers whether there was one. */
+  /** Frees a reservation, which lasts minutes; answers whether there was one. */
   function release({ hash }: Once, now: EpochMs): boolean {
-    return [0, 1].some((more) => free.run(dayOf(now) + more, hash).changes > 0)
+    for (const day of [dayOf(now), dayOf(now) + 1]) {
+      const found = taken.newest(day, hash)
+      if (found === undefined || found.message !== null || found.status !== null) continue
+      taken.free(found)
+      return true
+    }
+    return false
   }
 
   return {
     reserve(once, reserveMs): Reservation {
+      taken.tidy()
       return connection.transaction(() => {
         const now = connection.now()
         const found = taken.find(once, now)
@@ -94,22 +64,20 @@ export function idempotency(connection: Connection): Synchronous<Idempotency> {
       connection.transaction(() => release(once, connection.now()))
     },
 
-    // Hashes that expired today are removed tomorrow.
+    // Hashes that expired today are removed tomorrow. Rows go first: a run names rows, and a row without its run would be missed.
     sweepIdempotency(limit): number {
-      return sweep.run(dayOf(connection.now()), limit).changes
+      const now = connection.now()
+      taken.tidyAll(now)
+      const swept = sweep.run(dayOf(now), limit).changes
+      return swept > 0 ? swept : sweepRuns.run(dayOf(now), Math.ceil(limit / rowsPerSlice)).changes
     },
   }
-}
-
-/** The day, counted from 1970, that an instant belongs to. */
-function dayOf(at: EpochMs): number {
-  return Math.floor(at / dayMs)
 }
 
 /** Makes the function that answers why a publication is not stored: it repeats a message, or its event id is taken. */
 export function repeats(
   connection: Connection,
-  taken: TakenOnce,
+  taken: TakenHashes,
 ): (publication: Publication, now: EpochMs) => Published | undefined {
   const byEventId = connection.prepare<{ id: string }>(`
     select message.id from event_id join message on message.key = event_id.message
@@ -126,7 +94,7 @@ export function repeats(
       const row = idOf.get(key)
       if (row === undefined) {
         // The message was removed: left here, its hash would hide that of the message to come.
-        taken.free(each, now)
+        taken.free(found)
         continue
       }
       // A later repeat of this request gets the same answer, also when the hash that was found here has expired.

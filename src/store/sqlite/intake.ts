@@ -15,9 +15,10 @@ import {
 } from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
-import { repeats, takenOnce } from './idempotency.ts'
+import { repeats } from './idempotency.ts'
 import { fanOut, nothingPlanned, plannedQueue, variantKeeper } from './planned.ts'
 import { type Queued, queueing } from './queueing.ts'
+import { StoreHashes, type TakenHashes } from './taken-hashes.ts'
 
 const selectVersion = 'select version from application where key = ? and deleted_at is null'
 const insertEventId = 'insert into event_id (app, event_id, message) values (?, ?, ?)'
@@ -45,7 +46,7 @@ export interface SqliteIntake extends MaybeSynchronous<Taking> {
 }
 
 /** Stores messages and queues their deliveries. */
-export function intake(connection: Connection): SqliteIntake {
+export function intake(connection: Connection, taken: TakenHashes = new StoreHashes(connection)): SqliteIntake {
   const version = connection.prepare<{ version: number }>(selectVersion)
   const addEventId = connection.prepare(insertEventId)
   const addMessage = connection.prepare(insertMessage)
@@ -55,7 +56,6 @@ export function intake(connection: Connection): SqliteIntake {
   const takeInboxRow = connection.prepare(deleteInboxRow)
   const addVariants = variantKeeper(connection)
   const enqueuePlanned = plannedQueue(connection)
-  const taken = takenOnce(connection)
   const repeatOf = repeats(connection, taken)
   const queues = queueing(connection)
   const { inTransaction, inTransactionApart, enqueue } = queues
@@ -130,11 +130,13 @@ export function intake(connection: Connection): SqliteIntake {
   return {
     async publish(publications) {
       if (publications.length === 0) return []
+      taken.tidy()
       return inTransactionApart((queued) => storeAll(publications, queued))
     },
 
     async publishTogether(publications, once) {
       try {
+        taken.tidy()
         return await inTransactionApart((queued) => storeTogether(publications, once, queued))
       } catch (error) {
         return answerIfRefused(error)

@@ -22,6 +22,7 @@ import { migrate } from './migrate.ts'
 import { followClock, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
 import { historyRemover, upkeep } from './retention.ts'
+import { StoreHashes } from './taken-hashes.ts'
 import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
 import { checkpointApart, Disk } from './write-ahead-log.ts'
 
@@ -194,7 +195,8 @@ interface Opened {
 function storeOver(connection: Connection, { alone, inMemory, path, use }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const port = sqlitePort(connection)
-  const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection)
+  const hashes = new StoreHashes(connection)
+  const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection, hashes)
   const handWritten: HandWritten = {
     publishAlong: (publication, along) =>
       atOnce(() => publishAlong([publication], ([message]) => finishNow(along(port, (message as Identity).id)))),
@@ -212,8 +214,8 @@ function storeOver(connection: Connection, { alone, inMemory, path, use }: Opene
     ...onSqlite<Pick<Store, 'join' | 'renew' | 'startLeaving' | 'leave'>>(workers(port), beforeDeciding),
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),
-    ...promised(idempotency(connection)),
-    ...callerTransaction(connection, path),
+    ...promised(idempotency(connection, hashes)),
+    ...callerTransaction(connection, path, hashes),
     ...promised<Pick<Store, 'ping' | 'upkeep' | 'scrubErased'>>({
       ping: () => connection.assertWritable(),
       upkeep: () => upkeep(connection),

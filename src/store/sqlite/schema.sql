@@ -258,17 +258,6 @@ CREATE INDEX history_at on history (span, at);
 
 CREATE INDEX history_unfolded on history (at, scope) where writer <> '';
 
-CREATE TABLE idempotency (
-  day integer not null,
-  hash text not null,
-  fingerprint text not null, -- of the request; another one under the same hash is refused
-  expires_at integer not null,
-  message integer,
-  status integer,
-  answer blob,
-  primary key (day, hash)
-) strict, without rowid;
-
 CREATE TABLE lane (
   endpoint integer primary key,
   app integer not null,
@@ -556,6 +545,29 @@ CREATE TABLE subject_key (
 ) strict;
 
 CREATE INDEX subject_message on subject (message);
+
+CREATE TABLE taken_hash (
+  day integer not null,
+  seq integer not null,
+  mark integer not null, -- random: tells this row from one that got its number after it was undone
+  hash text not null,
+  fingerprint text not null, -- of the request; another one under the same hash is refused
+  expires_at integer not null, -- 0: the hash was freed
+  message integer,
+  status integer,
+  answer blob,
+  primary key (day, seq)
+) strict, without rowid;
+
+CREATE TABLE taken_run (
+  day integer not null,
+  level integer not null,
+  run integer not null,
+  slice integer not null,
+  filter blob not null,
+  entries blob not null, -- 32 bits of a hash, and a seq, for each row
+  primary key (day, level, run, slice)
+) strict;
 
 CREATE TABLE task (
   key integer primary key,

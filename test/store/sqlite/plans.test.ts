@@ -143,9 +143,14 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ['SEARCH message USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)'],
   ],
   [
-    'a key that was used is found by the day it expires and its hash',
-    ['from idempotency where day = ?'],
-    ['SEARCH idempotency USING PRIMARY KEY (day=? AND hash=?)'],
+    'new rows of taken hashes are the end of a range of their primary key',
+    ['select seq, mark, hash from taken_hash'],
+    ['SEARCH taken_hash USING PRIMARY KEY (day=? AND seq>?)'],
+  ],
+  [
+    'a slice of a run is found by its place',
+    ['select entries from taken_run'],
+    ['SEARCH taken_run USING INDEX sqlite_autoindex_taken_run_1 (day=? AND level=? AND run=? AND slice=?)'],
   ],
   [
     'waiting deliveries are counted by a range of their primary key',
