@@ -1,4 +1,4 @@
-import { age, withCommas } from '../domain/phrases.ts'
+import { age, roughly, withCommas } from '../domain/phrases.ts'
 import type { Terminal } from '../runtime/process.ts'
 import type { Item } from './client.ts'
 
@@ -125,7 +125,12 @@ export function grouped(value: unknown): string {
 
 /** A number of waiting deliveries: `1,000+` when there may be more. */
 export function waitingText({ total, isExact }: Item): string {
-  return `${grouped(total)}${isExact === false ? '+' : ''}`
+  return isExact === false ? `about ${grouped(roughly(Number(total)))}` : grouped(total)
+}
+
+/** A name of the API as words: `falling behind`. */
+export function wordOf(name: unknown): string {
+  return text(name).replaceAll('_', ' ')
 }
 
 /** The longest list that a command reads only to count it. */

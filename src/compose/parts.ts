@@ -9,13 +9,13 @@ import { fileProblem } from '../features/dead-file/job.ts'
 import { HistoryWriter } from '../features/history/meter.ts'
 import { clusterCounts, ownCounts, RecentAttempts } from '../features/live/meter.ts'
 import type { HttpDeps } from '../http/app.ts'
-import { Admission, Depths } from '../intake/admission.ts'
-import { Publisher, type PublishTracer } from '../intake/publisher.ts'
+import { Admission, type AdmissionLimits } from '../intake/admission.ts'
+import { Publisher } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
 import { Facts } from '../metrics/facts.ts'
+import { Ledger } from '../metrics/ledger.ts'
 import { Meter, type RefusalCode } from '../metrics/meter.ts'
 import { observed } from '../metrics/observed-store.ts'
-import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Services, servicesOf } from '../operations/services.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -51,9 +51,6 @@ export interface Api {
   /** Stops listening and answers the requests under way. Connections still open after the limit are closed. */
   close(): Promise<void>
 }
-
-/** Endpoints with the most waiting deliveries that alerts look at. */
-const alertedEndpoints = 50
 
 /** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
 const closeApiMs = 2000
@@ -127,10 +124,10 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
   const opened = await openStore(opening, troubles)
   closers.defer(() => opened.close())
   const senders = openSenders(config, closers)
-  const watched = watch(opened, troubles, closers)
+  const watched = watch(opening, opened, troubles, closers)
   const store: Store = { ...watched.store, close: () => closers.disposeAsync() }
-  const { meter, depths } = watched
-  const { queues, facts } = surveyOf(config, store, troubles)
+  const { meter, ledger, admission } = watched
+  const facts = new Facts({ store, clock: systemClock, ledger, onTrouble: watched.onTrouble })
   const adminKey = await fixedAdminKey(config, store)
 
   let delivering: Delivering | undefined
@@ -138,8 +135,8 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
   closers.defer(() => metrics.stop())
   closers.defer(() => facts.stop())
   const publisher = once(() => {
-    depths.follow(queues)
-    return makePublisher(config, store, depths, tracing)
+    ledger.start()
+    return new Publisher({ store, tracer: tracing, clock: systemClock, admission })
   })
   const scanner = once(() => new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)))
   const context = once(() => ({
@@ -150,7 +147,7 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
     onArrival: meter.arrive.bind(meter),
     metrics: metrics.page,
   }))
-  const services = once(() => servicesOf(context(), facts))
+  const services = once(() => servicesOf(context(), facts, ledger))
 
   return {
     store,
@@ -176,28 +173,26 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
 }
 
 /** The store with the observers of its commits. */
-function watch(opened: Store, troubles: StoreTroubles, closers: AsyncDisposableStack) {
-  const [depths, meter, recent] = [new Depths(systemClock), new Meter(), new RecentAttempts(systemClock)]
+function watch({ config, role }: Composing, opened: Store, troubles: StoreTroubles, closers: AsyncDisposableStack) {
+  const [meter, recent] = [new Meter(), new RecentAttempts(systemClock)]
+  const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
+  // Several processes may write to one Postgres; the owner of a SQLite file hears of guests.
+  const othersWrite = opened.dialect === 'postgres' || role === 'guest'
+  const ledger = new Ledger({ store: opened, clock: systemClock, isTold: true, othersWrite, onTrouble })
+  closers.defer(() => ledger.stop())
+  const admission = new Admission(admissionLimitsOf(config), ledger)
   const history = new HistoryWriter({
     store: opened,
     clock: systemClock,
     newWriter: () => systemRandomText(8),
     onTrouble: (error) => troubles.note(error, 'sums of the history could not be written; trying again'),
   })
-  const store = observed(opened, systemClock, [depths, meter, history, recent])
+  const store = observed(opened, systemClock, [ledger, admission, meter, history, recent])
   troubles.follow(store)
   closers.defer(() => troubles.stop())
   closers.defer(() => history.stop())
   const counts = store.dialect === 'sqlite' ? ownCounts(meter) : clusterCounts(store, systemClock)
-  return { store, depths, meter, liveSources: { recent, counts } }
-}
-
-/** The figures of the whole store, read in the background. */
-function surveyOf(config: Config, store: Store, troubles: StoreTroubles): { queues: QueueSurvey; facts: Facts } {
-  const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
-  const worstKept = Math.max(config.metricsEndpoints, alertedEndpoints)
-  const queues = new QueueSurvey({ store, clock: systemClock, worstKept, onTrouble })
-  return { queues, facts: new Facts({ store, clock: systemClock, queues, onTrouble }) }
+  return { store, ledger, admission, meter, onTrouble, liveSources: { recent, counts } }
 }
 
 /** Counts refused publishes. Those that load shedding refused have a recent rate, which alerts watch. */
@@ -308,14 +303,13 @@ async function schemaOf(config: Config): Promise<Schema> {
   return (await import('../store/sqlite/migrate.ts')).readSchema(store.path)
 }
 
-function makePublisher(config: Config, store: Store, depths: Depths, tracer: PublishTracer | undefined): Publisher {
-  const limits = {
+function admissionLimitsOf(config: Config): AdmissionLimits {
+  return {
     perEndpoint: config.maxWaitingPerEndpoint,
     perApplication: config.maxWaitingPerApp,
     server: config.maxWaiting,
     commitDelayMs: config.maxCommitDelay,
   }
-  return new Publisher({ store, tracer, clock: systemClock, admission: new Admission(limits, depths, systemClock) })
 }
 
 function contextOf(

@@ -42,6 +42,16 @@ export function count(n: number, one: string, many = `${one}s`): string {
   return `${withCommas(n)} ${n === 1 ? one : many}`
 }
 
+/** `4,213 deliveries wait`, or `About 4,200 deliveries wait` when the number is not exact. */
+export function aboutMany(n: number, isExact: boolean, one: string, many = `${one}s`): string {
+  return isExact ? count(n, one, many) : `About ${count(roughly(n), one, many)}`
+}
+
+/** A number that is not exact, to two digits. */
+export function roughly(n: number): number {
+  return n < 100 ? Math.round(n) : Number(n.toPrecision(2))
+}
+
 /** A whole number with a comma before each group of three digits. `toLocaleString` holds the loop for 14 ms at its first use. */
 export function withCommas(n: number): string {
   return String(n).replace(/\B(?=(\d{3})+$)/g, ',')

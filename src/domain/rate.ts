@@ -252,6 +252,11 @@ export class Throughput {
     this.#count++
   }
 
+  /** The time that the rate is taken over. */
+  seenMs(now: SteadyMs): number {
+    return now - this.#from + this.#beforeMs
+  }
+
   /** Attempts per second over the last ten to twenty seconds; undefined in the first second. */
   perSecond(now: SteadyMs): number | undefined {
     if (now - this.#from >= spanMs) this.#turn(now)

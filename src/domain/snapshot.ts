@@ -47,6 +47,10 @@ export interface LaneSnapshot {
   readonly activeAgoMs: number
   /** Recent attempts per second; null in the first second. */
   readonly pace: number | null
+  /** Over how long that was measured. */
+  readonly seenMs?: number
+  /** The mean time of recent attempts; null before the first has ended. */
+  readonly attemptMs?: number | null
 }
 
 /**

@@ -21,6 +21,9 @@ const lingerMs = 2000
  */
 const crowdedLingerMs = 100
 
+/** The share of the latest attempt in the mean time of all. */
+const attemptShare = 0.05
+
 /** A lane without work for this long keeps nothing that can be made again. */
 const restMs = 500
 
@@ -43,6 +46,8 @@ export class OwnedLane {
   readonly rows: LaneRows
   readonly health: Health
   readonly throughput: Throughput
+  /** The mean time of recent attempts; undefined before the first has ended. */
+  attemptMs: number | undefined
   #settings: LaneSettings
   /** Results and health updates that are not recorded yet. */
   #unsettled = 0
@@ -198,6 +203,8 @@ export class OwnedLane {
   endAttempt({ delivery, outcome, effect, at }: EndedAttempt, random: Random): HealthChange | undefined {
     this.#lastActiveAt = at
     this.throughput.note(at)
+    const tookMs = at - delivery.startedAt
+    this.attemptMs = this.attemptMs === undefined ? tookMs : this.attemptMs + attemptShare * (tookMs - this.attemptMs)
     if (effect.holdMs !== undefined) this.lane.hold(at + effect.holdMs)
     if (effect.disable) this.disable()
     const change = this.health.ended(outcome, delivery, this.#settings.rules, at, random)

@@ -61,7 +61,7 @@ export class Snapshots {
   }
 
   #snapshotOf(
-    { endpoint, lane, health, throughput, isLeaving, lastActiveAt, nextTimedAt }: OwnedLane,
+    { endpoint, lane, health, throughput, attemptMs, isLeaving, lastActiveAt, nextTimedAt }: OwnedLane,
     sending: readonly Delivery[],
     ended: readonly number[],
     now: SteadyMs,
@@ -94,6 +94,8 @@ export class Snapshots {
       leaving: isLeaving,
       activeAgoMs: now - lastActiveAt,
       pace: throughput.perSecond(now) ?? null,
+      seenMs: throughput.seenMs(now),
+      attemptMs: attemptMs ?? null,
     }
   }
 }

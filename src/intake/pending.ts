@@ -55,7 +55,7 @@ export class Pending<A extends Answer> {
   }
 
   stored(answer: A): void {
-    this.#prepared?.settle(answer)
+    this.#prepared?.release()
     if (answer.state === 'stale') return this.#again(this.#prepared?.subscriptions)
     try {
       this.#deps.accept(answer, this.publications)
@@ -66,7 +66,7 @@ export class Pending<A extends Answer> {
 
   /** As far as is known, nothing was stored. */
   failed(error: unknown): void {
-    this.#prepared?.withdraw()
+    this.#prepared?.release()
     this.refuse(refusalFor(error))
   }
 

@@ -2,7 +2,7 @@ import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { allAtOnce, type Sliced, Turns } from '../domain/turns.ts'
 import type { Filter, Filterable } from '../shaping/filter.ts'
-import type { Once, StoredTogether } from '../store/publishing.ts'
+import type { Once } from '../store/publishing.ts'
 import type { Publication } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { type Item, plainPublication, UnknownEndpoint } from './publication.ts'
@@ -15,18 +15,14 @@ const boundsFreshMs = 1000
 /** Deliveries of one batch: it is one transaction, which cannot be interrupted, and 200,000 deliveries took 110 ms. */
 const batchDeliveriesLimit = 30_000
 
-/** The store's answer to a commit: about the message, or about each of `messages` that were stored together. */
-export interface Answer extends Stored {
+/** The store's answer to a commit. */
+export interface Answer {
   readonly state: string
-  readonly messages?: readonly Stored[]
 }
 
-/** See `StoredTogether`. */
-type Stored = Partial<Pick<StoredTogether, 'merged' | 'repeated'>>
-
 /**
- * Admitted publications: their deliveries count as waiting. A caller settles them with the store's answer, or withdraws
- * them.
+ * Admitted publications: their deliveries count as waiting, until the store counts them itself. A caller releases them once the
+ * store has answered.
  */
 export class Prepared {
   readonly subscriptions: AppSubscriptions
@@ -39,19 +35,10 @@ export class Prepared {
     this.#admission = admission
   }
 
-  /** Stops counting the deliveries as waiting, because they were not stored. A second call does nothing. */
-  withdraw(): void {
+  /** Stops counting the deliveries as admitted: they were stored, or they were not. A second call does nothing. */
+  release(): void {
     this.#admission?.withdraw(this.publications)
     this.#admission = undefined
-  }
-
-  /** Stops counting the deliveries that were not stored, or that replaced waiting ones. */
-  settle(answer: Answer): void {
-    if (answer.state !== 'accepted') return this.withdraw()
-    for (const [i, { merged, repeated }] of (answer.messages ?? [answer]).entries()) {
-      if (repeated === true) this.#admission?.withdraw(this.publications.slice(i, i + 1))
-      else if (merged !== undefined) this.#admission?.merged(this.subscriptions.app, merged)
-    }
   }
 }
 

@@ -122,22 +122,22 @@ export class Publisher {
   publishWithin(connection: object, ref: string, item: Item): AcceptedWithin | Promise<AcceptedWithin> {
     const last: { prepared?: Prepared } = {}
     const match: Match = ({ key }, stored) => {
-      last.prepared?.withdraw()
+      last.prepared?.release()
       const subscriptions = appSubscriptions(key, stored, this.#clock.steady())
       last.prepared = this.#preparer.prepareAtOnce(subscriptions, item)
       return last.prepared.publications[0] as Publication
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
       if (enlisted === undefined) {
-        last.prepared?.withdraw()
+        last.prepared?.release()
         throw noSuch('application', ref)
       }
       const { published, committed } = enlisted
-      last.prepared?.settle(published)
+      last.prepared?.release()
       return { ...messageOf(published, last.prepared?.publications[0], item), committed }
     }
     const fail = (error: unknown): never => {
-      last.prepared?.withdraw()
+      last.prepared?.release()
       throw refusalFor(error)
     }
     try {

@@ -7,7 +7,7 @@ import { combined, type Sample, type Samples } from './combined.ts'
 import { deathsShownMs, type Facts, type StoreFigures } from './facts.ts'
 import { type Measure, type MeasureName, measures, waitingClasses } from './measures.ts'
 import type { Histogram, Meter } from './meter.ts'
-import { type EndpointCount, Worst } from './queue-survey.ts'
+import { Worst } from './rounds.ts'
 
 /** A text is kept this long, so that a scraper in a loop costs no more than one that asks every second. */
 const keptMs = 1000
@@ -121,7 +121,9 @@ export class Exposition {
     if (kept === 0) return { waiting: [], failing: [] }
     const failing = new Worst<EndpointCount>(kept, ({ count }) => count)
     for (const [endpoint, { app, failures: count }] of meter.failing) failing.offer({ endpoint, app, count })
-    const waiting = facts.isStarted && whole.storeUp ? (whole.waiting?.worst.slice(0, kept) ?? []) : []
+    const isKnown = facts.isStarted && whole.storeUp && whole.waiting !== undefined
+    const ranked = isKnown ? await facts.worst(kept) : []
+    const waiting = ranked.map(({ endpoint, app, waiting: count }) => ({ endpoint, app, count }))
     const names = await this.#names.of([...waiting, ...failing.list])
     const toSamples = (list: readonly EndpointCount[]) =>
       list.flatMap(({ endpoint, count }) => {
@@ -130,6 +132,13 @@ export class Exposition {
       })
     return { waiting: toSamples(waiting), failing: toSamples(failing.list) }
   }
+}
+
+/** The number of waiting deliveries, or of failures, of an endpoint. */
+interface EndpointCount {
+  readonly endpoint: number
+  readonly app: number
+  readonly count: number
 }
 
 /** The figures of one scrape. */
@@ -215,8 +224,8 @@ const readers: Readonly<Record<MeasureName, (reading: Scrape) => readonly Sample
   walSize: ({ counted }) => one(counted?.condition?.logBytes),
   diskFree: ({ counted }) => one(counted?.condition?.disk?.freeBytes),
   surveyAge: ({ counted, whole }) => {
-    const at = counted?.waiting?.at
-    return at === undefined ? [] : seconds(Math.max(0, whole.at - at))
+    const asOf = counted?.waiting?.asOf
+    return asOf === undefined ? [] : seconds(Math.max(0, whole.now - asOf))
   },
   endpointWaiting: ({ worst }) => worst.waiting,
   endpointFailures: ({ worst }) => worst.failing,

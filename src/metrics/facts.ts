@@ -1,12 +1,15 @@
 import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
 import { type CircuitState, Health } from '../domain/health.ts'
+import type { QueueTotals } from '../domain/queue-figures.ts'
 import type { Slots } from '../domain/snapshot.ts'
 import type { ScheduleFacts, StoreCondition, WorkerFacts } from '../features/doctor/facts.ts'
 import { defaultRegion } from '../features/regions/rules.ts'
 import type { LaneGroup } from '../store/lanes.ts'
 import type { Leader } from '../store/maintenance.ts'
 import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
-import { type QueueSurvey, Rounds, type WaitingFigures } from './queue-survey.ts'
+import type { Ledger } from './ledger.ts'
+import type { RankedQueue } from './queue-book.ts'
+import { Rounds } from './rounds.ts'
 
 /** Facts are read again when they are older than this, at the next question. */
 const freshMs = 5000
@@ -45,6 +48,14 @@ interface LaneFigures {
   readonly openAt: readonly number[]
 }
 
+/** The waiting deliveries of the whole store. */
+export interface WaitingFigures extends QueueTotals {
+  /** Deliveries that were due more than a minute ago, of endpoints that are neither paused nor disabled. */
+  readonly behind: number
+  /** How long the oldest of them has been due; 0 without one. */
+  readonly oldestDueMs: number
+}
+
 /** Regions that are named, beside the default one. */
 const regionsKept = 50
 /** Endpoints with an open circuit that are named. */
@@ -77,8 +88,7 @@ type FactsStore = Pick<Store, 'surveyLanes' | 'condition' | 'listWorkers' | 'lea
 interface FactsDeps {
   readonly store: FactsStore
   readonly clock: Clock
-  /** The one count of waiting deliveries. */
-  readonly queues: QueueSurvey
+  readonly ledger: Ledger
   /** Trouble with the store, which only delays the next count. */
   readonly onTrouble: (error: unknown) => void
 }
@@ -112,12 +122,12 @@ export class Facts {
   /** Begins to count queues and lanes. A process with an API does so, and the leader. */
   start(): void {
     if (this.isStarted) return
-    this.#deps.queues.start()
+    this.#deps.ledger.start()
     this.#rounds.start()
   }
 
   stop(): void {
-    this.#deps.queues.stop()
+    this.#deps.ledger.stop()
     this.#rounds.stop()
   }
 
@@ -128,10 +138,23 @@ export class Facts {
 
   /** The facts, at most some seconds or `maxAgeMs` old. Never rejects, and does not wait for a store that hangs. */
   async current(maxAgeMs = freshMs): Promise<StoreFigures> {
-    const { clock, queues } = this.#deps
+    const { clock } = this.#deps
     if (this.#read === undefined || clock.steady() - this.#read.at >= maxAgeMs) await this.#refresh()
     const read = this.#read ?? { ...unknown, now: clock.now(), at: clock.steady(), storeUp: false, trouble: late }
-    return { ...read, waiting: queues.latest, lanes: this.#lanes }
+    return { ...read, waiting: this.#waiting(), lanes: this.#lanes }
+  }
+
+  /** The endpoints with the most waiting deliveries, the worst first. */
+  async worst(limit: number): Promise<readonly RankedQueue[]> {
+    return this.#deps.ledger.worst(null, 'waiting', limit)
+  }
+
+  #waiting(): WaitingFigures | undefined {
+    const { ledger } = this.#deps
+    if (!ledger.isCounted) return undefined
+    const behind = ledger.late.reduce((sum, { count }) => sum + count, 0)
+    const oldestDueMs = Math.max(0, ...ledger.late.map(({ dueMs }) => dueMs))
+    return { ...ledger.server(), behind, oldestDueMs }
   }
 
   /** Callers that ask while the facts are being read share the answer. */

@@ -13,7 +13,7 @@ import { Explainer } from '../features/why/service.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
 import { Facts } from '../metrics/facts.ts'
-import { QueueSurvey } from '../metrics/queue-survey.ts'
+import { Ledger } from '../metrics/ledger.ts'
 import { type FetchKeys, KeySets } from '../sources/key-sets.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { Authenticator } from './auth.ts'
@@ -103,6 +103,8 @@ export interface Limits extends ArrivalLimits {
 /** Everything that handlers work with. */
 export interface Services extends ServiceDeps {
   readonly auth: Authenticator
+  /** How many deliveries wait. */
+  readonly ledger: Ledger
   readonly arrivals: Arrivals
   readonly explainer: Explainer
   readonly doctor: Doctor
@@ -115,21 +117,27 @@ export interface Services extends ServiceDeps {
 }
 
 /** Makes the parts. A server and the program around it share them, so that each sees a revoked key at once. */
-export function servicesOf(deps: ServiceDeps, facts: Pick<Facts, 'current'> = factsOver(deps)): Services {
+export function servicesOf(
+  deps: ServiceDeps,
+  given?: Pick<Facts, 'current'>,
+  ledger: Ledger = ledgerOver(deps),
+): Services {
+  const facts = given ?? new Facts({ ...deps, ledger, onTrouble: deps.onBug })
   let batchScanner: Scanner | undefined
   // Trouble of the store is logged where the store is opened.
   const onTrouble = (error: unknown) => {
     if (!(error instanceof StoreTrouble)) deps.onBug(error)
   }
   const auth = new Authenticator(deps)
-  const explainer = new Explainer(deps.store, deps.clock, deps.serverDefaults)
+  const explainer = new Explainer(deps.store, deps.clock, deps.serverDefaults, ledger)
   return {
     ...deps,
     auth,
+    ledger,
     arrivals: new Arrivals({ ...deps, keySets: new KeySets(deps.fetchKeys), onTrouble }),
     explainer,
     live: new Live({ ...deps, ...deps.liveSources, facts, auth, explainer }),
-    doctor: new Doctor({ ...deps, explainer, facts }),
+    doctor: new Doctor({ ...deps, explainer, ledger, facts }),
     histories: new OneByOne(),
     batchScanner: () => {
       batchScanner ??= deps.scanner.sized(batchLimits)
@@ -139,8 +147,11 @@ export function servicesOf(deps: ServiceDeps, facts: Pick<Facts, 'current'> = fa
   }
 }
 
-/** Facts for a program that has none: they count nothing in the background. */
-function factsOver({ store, clock, onBug }: ServiceDeps): Facts {
-  const onTrouble = onBug
-  return new Facts({ store, clock, queues: new QueueSurvey({ store, clock, onTrouble }), onTrouble })
+/** The ledger of a program that has none: it counts when it is asked. */
+function ledgerOver({ store, clock, onBug }: ServiceDeps): Ledger {
+  // Trouble of the store is logged where the store is opened.
+  const onTrouble = (error: unknown) => {
+    if (!(error instanceof StoreTrouble)) onBug(error)
+  }
+  return new Ledger({ store, clock, othersWrite: true, onTrouble })
 }

@@ -101,8 +101,6 @@ export interface Endpoints {
     after: EpochMs,
     until: EpochMs,
   ): Promise<{ readonly delivered: number; readonly failed: number; readonly reached: EpochMs }>
-  /** Deliveries waiting at an endpoint, counted up to the limit. */
-  countWaiting(endpoint: number, limit: number): Promise<number>
 }
 
 /** The few fields of an endpoint that a filter of applications looks at. */

@@ -226,7 +226,7 @@ export interface LaneViews {
   findRow(endpoint: number, place: RowPlace): Promise<RowStatus | undefined>
   /**
    * The front of an ordered lane: its first row, or the first with an ordering key; with `before`, only in front of that
-   * place. A key is looked for among the first `countLimit` rows of each class.
+   * place. A key is looked for among the first `searchLimit` rows of each class.
    */
   findFront(endpoint: number, orderKey: number | null, before: RowPlace | null): Promise<FrontRow | undefined>
   /**
@@ -255,44 +255,27 @@ export interface LaneGroup {
   readonly count: number
 }
 
-/** The queues of many endpoints, counted in steps whose size the caller sets. */
+/** Reads for the ledger, which counts queues: the size of each step is its caller's. */
 export interface WaitingQueues {
-  /**
-   * The endpoints that deliveries wait for, behind a key and in their order: one seek for each, however many endpoints there are
-   * and however many deliveries wait. A page may be shorter than the limit; `next` is null at the end.
-   */
-  queuedEndpoints(
-    after: number | null,
-    limit: number,
-  ): Promise<{
-    readonly endpoints: readonly { readonly endpoint: number; readonly app: number }[]
-    readonly next: number | null
-  }>
   /** The keys of the endpoints of an application, or of all with null, behind a key and in their order. */
   endpointKeys(
     app: number | null,
     after: number | null,
     limit: number,
   ): Promise<{ readonly endpoint: number; readonly app: number }[]>
-  /** The first deliveries of each queue, counted up to the limit; empty queues are left out. */
-  countFronts(endpoints: readonly number[], limit: number): Promise<QueueCount[]>
-  /** Counts up to `limit` deliveries of one queue behind a place, by class; `next` is null when the queue ends there. */
-  countPart(
+  /** Of the next `limit` rows of a queue behind a place, every so many: the places of those rows. */
+  queueRungs(endpoint: number, after: RowPlace | null, every: number, limit: number): Promise<RowPlace[]>
+  /**
+   * The rows of a queue between two places, both left out; null stands for its begin. It looks at the first `limit` of them, and
+   * counts those with the ordering key if one is given.
+   */
+  countRange(
     endpoint: number,
     after: RowPlace | null,
+    before: RowPlace,
     limit: number,
-  ): Promise<{
-    readonly waiting: LaneFacts['waiting']
-    readonly oldest: EpochMs | null
-    readonly next: RowPlace | null
-  }>
-}
-
-export interface QueueCount {
-  readonly endpoint: number
-  readonly count: number
-  /** Since when the longest waiting of the counted deliveries has been waiting. */
-  readonly oldest: EpochMs
+    orderKey?: number | null,
+  ): Promise<number>
 }
 
 /** The primary key of a row within its endpoint's queue. */
@@ -338,16 +321,11 @@ export interface QueuedRow {
   readonly class: Class
   readonly dueAt: EpochMs
   readonly attempts: number
-  /** Rows of its class in front of it, counted up to `countLimit`. */
-  readonly ahead: number
 }
 
 /** The few stored facts of a lane that show in a list of endpoints. */
 export interface LaneState
-  extends Omit<
-    LaneFacts,
-    'owner' | 'stopped' | 'bucketFullAt' | 'waiting' | 'nextTimedAt' | 'nextTimedAttempts' | 'oldestSince'
-  > {
+  extends Omit<LaneFacts, 'owner' | 'stopped' | 'bucketFullAt' | 'nextTimedAt' | 'nextTimedAttempts'> {
   readonly endpoint: number
   readonly owner: number | null
 }
@@ -366,14 +344,10 @@ export interface LaneFacts {
   readonly bucketFullAt: EpochMs
   /** The earliest instant of the next attempt, as the last owner stored it. */
   readonly notBefore: EpochMs
-  /** Rows per class, each counted up to `countLimit`. */
-  readonly waiting: readonly [fresh: number, timed: number, replay: number]
   /** When the earliest timed row is due. */
   readonly nextTimedAt: EpochMs | null
   /** The attempts of the row that is due then. */
   readonly nextTimedAttempts: number
-  /** Since when the longest waiting of the counted rows has been waiting. */
-  readonly oldestSince: EpochMs | null
   /** How well the receiver does, as it was last saved, and how long ago that was. */
   readonly health: string | null
   readonly healthAgeMs: number
@@ -384,5 +358,5 @@ export interface LaneFacts {
   readonly appSettings: ApplicationSettings
 }
 
-/** Counting stops here: a backlog of a million is "at least this many", and costs no more than this. */
-export const countLimit = 1000
+/** A search along a queue stops here, so that a backlog of a million costs no more than this. */
+export const searchLimit = 1000

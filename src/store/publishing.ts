@@ -76,6 +76,8 @@ export interface WaitingCount {
   readonly late: number
   /** How long ago the first of them was due; negative while none is. */
   readonly dueAgoMs: number
+  /** Since when the one has been waiting that has waited the longest. */
+  readonly oldestSince: EpochMs
   /** Whether the endpoint is paused or disabled. */
   readonly stopped: boolean
 }

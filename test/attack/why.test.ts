@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { eventually } from '../e2e/eventually.ts'
 import { dialects, isLong, Target } from './attack.ts'
 
 const endpoints = isLong ? 100_000 : 10_000
@@ -58,11 +59,14 @@ for (const dialect of dialects) {
       return JSON.parse(text)
     }
     const uidsOf = (answer: { data: { uid: string }[] }) => answer.data.map(({ uid }) => uid)
+    await eventually('the rows of another program are counted', async () => {
+      return (await ask('/app/a/why')).waiting.total === total
+    })
     await target.measure('why over many endpoints', async () => {
       const began = performance.now()
       const byWaiting = await ask('/app/a/why')
       t.diagnostic(`one survey: ${Math.round(performance.now() - began)} ms`)
-      assert.deepEqual(byWaiting.waiting, { total, endpoints: endpoints + 1, isExact: true })
+      assert.partialDeepStrictEqual(byWaiting.waiting, { total, endpoints: endpoints + 1, isExact: true })
       const counted = (n: number) => n.toLocaleString('en-US')
       assert.equal(
         byWaiting.detail,
@@ -81,7 +85,7 @@ for (const dialect of dialects) {
       const began = performance.now()
       const { findings, more, waiting } = await ask('/doctor')
       t.diagnostic(`one examination: ${Math.round(performance.now() - began)} ms`)
-      assert.deepEqual(waiting, { total, endpoints: endpoints + 1, isExact: true })
+      assert.partialDeepStrictEqual(waiting, { total, endpoints: endpoints + 1, isExact: true })
       // The secret of a copy is sealed for another endpoint. Of 40 long queues and the oldest, five of a kind are named.
       const shut = findings.filter(({ code }: { code: string }) => code === 'encryption_key_missing')
       assert.ok(shut.length === 5 && more >= 30, `${shut.length} and ${more}`)

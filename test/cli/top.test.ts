@@ -78,7 +78,7 @@ describe('sluice top', () => {
     assert.match(out, /in \S+\/s {3}out \S+\/s/)
     assert.match(out, /waiting 6 {3}oldest \d+ s/)
     assert.match(out, /IN FLIGHT {2}STATE\nsluice serve .* {2}0 of 1,024 {2}alive, leader/)
-    assert.match(out, /acme\/main +3 +\d+ s +paused +\S/)
+    assert.match(out, /acme\/main +3 +\d+ s +stopped +\S/)
     assert(!out.includes('\x1b'))
     interface Json {
       readonly waiting: { readonly total: number }

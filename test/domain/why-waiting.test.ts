@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { emptyQueue } from '../../src/domain/queue-figures.ts'
 import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
-import { describeAll, isWorse, type WaitingFacts, whyWaiting, wideBlockers } from '../../src/features/why/rules.ts'
+import { describeAll, type WaitingFacts, whyWaiting, wideBlockers } from '../../src/features/why/rules.ts'
 import { snapshot } from './a-snapshot.ts'
 
 const now = Date.UTC(2026, 0, 1)
@@ -22,18 +23,24 @@ const facts: WaitingFacts = {
     first: null,
     live: null,
     silent: false,
-    waiting: [3, 0, 0],
     nextTimedAt: null,
     nextTimedAttempts: 1,
-    oldestSince: now - 5000,
   },
-  total: 3,
-  isExact: true,
+  queue: queueOf([3, 0, 0]),
 }
 
-function withLane(change: Partial<WaitingFacts['lane']>): WaitingFacts {
-  const lane = { ...facts.lane, ...change }
-  return { ...facts, lane, total: lane.waiting[0] + lane.waiting[1] + lane.waiting[2] }
+function queueOf(byClass: readonly [number, number, number]): WaitingFacts['queue'] {
+  const waiting = byClass[0] + byClass[1] + byClass[2]
+  return { ...emptyQueue(now, true), byClass, waiting, oldestSince: now - 5000 }
+}
+
+type Waiting = WaitingFacts['queue']['byClass']
+
+function withLane({
+  waiting = [3, 0, 0],
+  ...change
+}: Partial<WaitingFacts['lane']> & { readonly waiting?: Waiting }): WaitingFacts {
+  return { ...facts, lane: { ...facts.lane, ...change }, queue: queueOf(waiting) }
 }
 
 function withLive(change: Partial<LaneSnapshot>): WaitingFacts {
@@ -72,7 +79,7 @@ const cases: [reason: string, nextAt: number | null, facts: WaitingFacts][] = [
 ]
 
 for (const [reason, nextAt, given] of cases) {
-  test(`an endpoint is ${reason} with ${JSON.stringify(given.lane.waiting)} and ${nextAt}`, () => {
+  test(`an endpoint is ${reason} with ${JSON.stringify(given.queue.byClass)} and ${nextAt}`, () => {
     const why = whyWaiting(given)
     assert.deepEqual([why.reason, why.nextAt], [reason, nextAt])
     for (const { detail } of [why, ...why.blockers]) assert.match(detail, /^[A-Z0-9].*\.$/)
@@ -88,40 +95,33 @@ test('in order, all that waits stands behind the first', () => {
     'All deliveries wait in order behind msg_1, whose next attempt, after 3 failed attempts, is at 00:01:00 UTC (in 1 min).',
   )
   const blocked = whyWaiting(withLane({ first: { ...first, retryInMs: Number.POSITIVE_INFINITY } }))
-  assert.deepEqual([blocked.reason, blocked.nextAt, blocked.emptyAt], ['head_blocked', null, null])
+  assert.deepEqual([blocked.reason, blocked.nextAt, blocked.forecast.kind], ['head_blocked', null, 'needs_operator'])
   assert.match(blocked.detail, /An operator must retry or skip it\.$/)
   assert.equal(whyWaiting(withLane({ first: { ...first, retryInMs: 0 } })).reason, 'delivering')
 })
 
-test('when a queue is empty is guessed from its pace, unless it was not counted to its end', () => {
-  assert.equal(whyWaiting(withLive({ pace: 2 })).emptyAt, now + 1500)
-  assert.equal(whyWaiting({ ...withLive({ pace: 2 }), isExact: false }).emptyAt, null)
-  assert.equal(whyWaiting(withLive({ pace: 2, holdMs: 1000 })).emptyAt, now + 2500)
-  assert.equal(whyWaiting({ ...withLive({ pace: 2 }), endpoint: paused }).emptyAt, null)
-  assert.match(whyWaiting({ ...facts, isExact: false }).detail, /^At least 3 deliveries wait/)
-})
-
-test('the endpoint with more waiting deliveries, or with the older one, is worse off', () => {
-  const queue = (endpoint: number, count: number, oldest: number) => ({ endpoint, count, oldest })
-  const [many, old, young, twin] = [queue(1, 9, now), queue(2, 3, now - 99), queue(3, 3, now), queue(4, 3, now)]
-  const ranked = (sort: 'waiting' | 'age') =>
-    [twin, young, old, many].toSorted((a, b) => (isWorse(a, b, sort) ? -1 : 1)).map(({ endpoint }) => endpoint)
-  assert.deepEqual(ranked('waiting'), [1, 2, 3, 4])
-  assert.deepEqual(ranked('age'), [2, 1, 3, 4])
+test('when a queue is empty follows from its pace, and a number that is not exact is said to be about right', () => {
+  const emptyAt = (given: WaitingFacts) => whyWaiting(given).forecast.at
+  assert.equal(emptyAt(withLive({ pace: 2 })), now + 1500)
+  assert.equal(emptyAt({ ...withLive({ pace: 2 }), endpoint: paused }), null)
+  const held = whyWaiting(withLive({ pace: 2, holdMs: 1000 })).forecast
+  assert.deepEqual([held.at, held.latest], [now + 2500, null])
+  const about = { ...facts, queue: { ...queueOf([4213, 0, 0]), isExact: false } }
+  assert.match(whyWaiting(about).detail, /^About 4,200 deliveries wait/)
 })
 
 test('the sentence on many endpoints has the totals of all, and the reasons of those that are shown', () => {
   const [waiting, stopped] = [whyWaiting(facts), whyWaiting({ ...facts, endpoint: paused })]
-  const totals = { endpoints: 3, total: 1204, isExact: true }
+  const totals = { endpoints: 3, waiting: 1204, isExact: true }
   assert.equal(
     describeAll(totals, [stopped, waiting, waiting]),
     '1,204 deliveries wait for 3 endpoints: 1 paused, 2 delivering.',
   )
   assert.equal(
     describeAll({ ...totals, isExact: false }, [waiting]),
-    'At least 1,204 deliveries wait for 3 endpoints. The worst one: 1 delivering.',
+    'About 1,200 deliveries wait for 3 endpoints. The worst one: 1 delivering.',
   )
-  assert.equal(describeAll({ endpoints: 0, total: 0, isExact: true }, []), 'No deliveries wait.')
+  assert.equal(describeAll({ endpoints: 0, waiting: 0, isExact: true }, []), 'No deliveries wait.')
 })
 
 test('without a worker nothing of an application moves', () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Turn } from '../../src/domain/forecast.ts'
 import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
 import type { LaneStatus } from '../../src/features/why/blocker.ts'
 import { type WhyFacts, whyNotDelivered } from '../../src/features/why/rules.ts'
@@ -9,13 +10,17 @@ const now = Date.UTC(2026, 0, 1)
 const later = now + 60_000
 const muchLater = now + 600_000
 
+function turn(ahead: number): Turn {
+  return { ahead, line: ahead, isExact: true, notBefore: 0, share: 1, higher: 0, keyMs: 0 }
+}
+
 /** First in its queue at an endpoint that nothing stops, in the hands of a worker that was not asked. */
 const facts: WhyFacts = {
   message: { key: 77, expunged: false, endpoints: [1], deliverAt: null },
   endpoint: { key: 1, disabled: false, disabledReason: null, paused: false },
   latest: undefined,
   dead: undefined,
-  queued: { class: 0, dueAt: now, attempts: 0, ahead: 0 },
+  queued: { class: 0, dueAt: now, attempts: 0, turn: turn(0) },
   lane: {
     now,
     owner: { description: 'a worker', leaseUntil: later },
@@ -35,8 +40,8 @@ const disabled = { ...facts.endpoint, disabled: true, disabledReason: 'operator'
 /** No worker has carried the command out yet. */
 const opened = { ...facts.endpoint, flow: { circuitOrder: { n: 1, action: 'open' } } } as const
 const closed = { ...facts.endpoint, flow: { circuitOrder: { n: 2, action: 'close' } } } as const
-const timed = { class: 1, dueAt: later, attempts: 2, ahead: 3 }
-const behind = { class: 0, dueAt: now, attempts: 0, ahead: 30 }
+const timed = { class: 1, dueAt: later, attempts: 2, turn: { ...turn(3), notBefore: later } }
+const behind = { class: 0, dueAt: now, attempts: 0, turn: turn(30) }
 
 function live(change: Partial<LaneSnapshot>, at = now): LaneStatus {
   return { ...facts.lane, live: { at, snapshot: { ...snapshot, ...change } } }
@@ -76,7 +81,7 @@ const cases: [reason: string, nextAt: number | null, change: Partial<WhyFacts>][
   ['delivered', null, { queued: undefined, coalesced: { into: 'msg_1' }, latest: { code: 'delivered', status: 204 } }],
   ['rate_limited', later, { lane: { ...free, notBefore: later } }],
   ['held', later, { lane: { ...free, notBefore: later, holdUntil: later } }],
-  ['behind_others', null, { queued: { class: 2, dueAt: now - 99, attempts: 0, ahead: 7 } }],
+  ['behind_others', null, { queued: { class: 2, dueAt: now - 99, attempts: 0, turn: turn(7) } }],
   ['behind_others', null, { queued: { ...timed, dueAt: now } }],
   ['behind_others', null, { queued: behind, lane: { ...free, notBefore: later } }],
   ['waiting_for_worker', now + 5, { lane: free }],
@@ -142,16 +147,18 @@ test('when its turn comes is estimated from the recent pace, which is never abov
   const expected = (change: Partial<LaneSnapshot>) =>
     whyNotDelivered({ ...facts, queued: behind, lane: live(change) }).expectedAt
   assert.equal(expected({ pace: 10 }), now + 3000)
-  assert.equal(expected({ pace: 10, rate: 5 }), now + 6000)
-  assert.equal(expected({ pace: null, rate: 5 }), now + 6000)
+  // A bucket keeps half a per cent of its rate back.
+  assert.equal(expected({ pace: 10, rate: 5 }), now + 6030)
+  assert.equal(expected({ pace: null, rate: 5 }), now + 6030)
   assert.equal(expected({ pace: 10, holdMs: 5000 }), now + 8000)
   assert.equal(expected({ pace: null, rate: null }), null)
-  assert.equal(whyNotDelivered({ ...facts, queued: timed }).expectedAt, null)
-  assert.equal(whyNotDelivered({ ...facts, queued: { ...timed, ahead: 0 } }).expectedAt, later)
+  assert.equal(whyNotDelivered({ ...facts, queued: timed }).expectedAt, later, 'all four have slots')
+  const alone = { ...timed, turn: { ...turn(0), notBefore: later } }
+  assert.equal(whyNotDelivered({ ...facts, queued: alone }).expectedAt, later)
 })
 
 test('in order, a delivery waits in its place for its own retry, and for the delivery in front', () => {
-  const own = { ...facts.queued, class: 0, dueAt: now, attempts: 2, ahead: 0 }
+  const own = { ...facts.queued, class: 0, dueAt: now, attempts: 2, turn: turn(0) }
   const reasonOf = (change: Partial<WhyFacts>) => {
     const { reason, nextAt, blockers } = whyNotDelivered({ ...facts, ...change })
     return [reason, nextAt, blockers.length]
@@ -159,7 +166,7 @@ test('in order, a delivery waits in its place for its own retry, and for the del
   assert.deepEqual(reasonOf({ queued: { ...own, retryInMs: 60_000 } }), ['waiting_for_retry', later, 1])
   assert.deepEqual(reasonOf({ queued: { ...own, retryInMs: Number.POSITIVE_INFINITY } }), ['head_blocked', null, 1])
   const behindFirst = (retryInMs: number): Partial<WhyFacts> => ({
-    queued: { ...own, attempts: 0, ahead: 4 },
+    queued: { ...own, attempts: 0, turn: turn(4) },
     lane: { ...facts.lane, first: { id: 'msg_1', attempts: 1, retryInMs } },
   })
   assert.deepEqual(reasonOf(behindFirst(60_000)), ['behind_head', later, 1])
@@ -169,7 +176,8 @@ test('in order, a delivery waits in its place for its own retry, and for the del
 
 test('the answer says when a delivery is given up, if that may come first', () => {
   const detail = (endsAt: number, change: Partial<WhyFacts> = {}) =>
-    whyNotDelivered({ ...facts, queued: { ...timed, ahead: 0, endsAt }, ...change }).detail
+    whyNotDelivered({ ...facts, queued: { ...timed, turn: { ...turn(0), notBefore: later }, endsAt }, ...change })
+      .detail
   assert.match(detail(later - 1000), /It is given up at 00:00:59 UTC \(in 59 s\)\.$/)
   assert.doesNotMatch(detail(muchLater), /given up/)
   assert.match(detail(muchLater, { endpoint: disabled }), /It is given up at 00:10:00 UTC/)

@@ -64,14 +64,14 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
           const destination = destinations.data.find((each) => each.uid === uid)
           const ofEndpoint = tried.data.find(({ id }) => id === message)
           return (
-            isSame(destination?.nextAttempt ?? null, why.nextAt) &&
-            (ofEndpoint === undefined || isSame(ofEndpoint.nextAttempt, why.nextAt))
+            isSame(destination?.nextAttempt ?? null, why.expectedAt) &&
+            (ofEndpoint === undefined || isSame(ofEndpoint.nextAttempt, why.expectedAt))
           )
         })
       }
     }
     const inMs = async (uid: string, message: string) =>
-      Date.parse(String((await sluice.explain('acme', uid, message)).nextAt)) - Date.now()
+      Date.parse(String((await sluice.explain('acme', uid, message)).expectedAt)) - Date.now()
     assert.ok((await inMs('broken', second)) > 60_000, 'the circuit, and not the retry, is what it waits for')
     assert.ok((await inMs('held', first)) > 120_000, 'the Retry-After is')
     assert.ok((await inMs('retrying', first)) > 1_800_000, 'the schedule is')
@@ -92,7 +92,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const all = await sluice.explain('acme', 'main')
     assert.deepEqual([why.reason, all.reason], ['scheduled', 'scheduled'])
     const { data } = await sluice.request<{ data: Shown[] }>('GET', `/app/acme/msg/${id}/endpoint`)
-    const instants = [why.nextAt, all.nextAt, data[0]?.nextAttempt].map((each) => new Date(each ?? 0).toISOString())
+    const instants = [why.expectedAt, all.nextAt, data[0]?.nextAttempt].map((each) => new Date(each ?? 0).toISOString())
     assert.deepEqual(instants, [instants[0], instants[0], instants[0]])
     assert.ok(Math.abs(Date.parse(at) - Date.parse(instants[0] ?? '')) < 5000)
   })

@@ -32,7 +32,7 @@ test('a question in one process is answered by the worker in another, until that
   const sending = await asking.explain('acme', 'main', first)
   assert.deepEqual([sending.reason, sending.isLive], ['sending', true])
   const behind = await asking.explain('acme', 'main', second)
-  assert.deepEqual([behind.reason, behind.ahead, behind.isLive], ['behind_others', 1, true])
+  assert.deepEqual([behind.reason, behind.ahead, behind.isLive], ['in_flight', 0, true])
 
   worker.pause()
   const silent = await asking.explain('acme', 'main')

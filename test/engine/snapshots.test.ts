@@ -7,6 +7,7 @@ import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import type { Endpoint, EndpointState } from '../../src/features/endpoints/rules.ts'
 import { type ExplainedDelivery, type ExplainedEndpoint, Explainer } from '../../src/features/why/service.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, StoreTrouble } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
@@ -33,7 +34,7 @@ class Delivering {
     const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
     const harness = { store, pass: (ms: number) => clock.advance(ms) } as unknown as Harness
     delivering.world = new World(harness)
-    delivering.explainer = new Explainer(store, clock, serverDefaults)
+    delivering.explainer = new Explainer(store, clock, serverDefaults, new Ledger({ store, clock }))
     const answerLanes: typeof store.answerLanes = (...args) => delivering.refusal?.() ?? store.answerLanes(...args)
     delivering.engine = new Engine({
       store: { ...store, answerLanes },
@@ -100,7 +101,7 @@ test('a snapshot has the number of attempts in flight, and their deliveries', as
   const endpoint = await delivering.endpoint({ concurrency: 1 })
   const [first, , third] = await delivering.publish(endpoint, 3)
   const told = await delivering.explain(endpoint)
-  assert.deepEqual([told.why.reason, told.total, told.lane.live?.snapshot.inFlight], ['in_flight', 3, 1])
+  assert.deepEqual([told.why.reason, told.lane.queue.waiting, told.lane.live?.snapshot.inFlight], ['in_flight', 3, 1])
   assert.match(
     told.why.detail,
     /^1 of 1 attempts are under way, the longest for 0 s\. The next starts when one ends\.$/,
@@ -177,8 +178,8 @@ test('a lane without an owner is explained by its stored state, without waiting'
   const delivering = await Delivering.start(t)
   const endpoint = await delivering.endpoint({ paused: true })
   await delivering.publish(endpoint, 2)
-  const { why, lane, total } = await delivering.explainer.endpoint(endpoint)
-  assert.deepEqual([why.reason, lane.live, lane.silent, total], ['paused', null, false, 2])
+  const { why, lane } = await delivering.explainer.endpoint(endpoint)
+  assert.deepEqual([why.reason, lane.live, lane.silent, lane.queue.waiting], ['paused', null, false, 2])
 })
 
 test('an owner that cannot answer is waited for half a second, and said to be silent', async (t) => {

@@ -7,8 +7,10 @@ import { SignJWT } from 'jose'
 import { Arrivals } from '../../src/features/arrivals/service.ts'
 import { makeSourceToken } from '../../src/features/sources/rules.ts'
 import type { HttpDeps } from '../../src/http/app.ts'
-import { Admission, Depths } from '../../src/intake/admission.ts'
+import { Admission } from '../../src/intake/admission.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
+import { observed } from '../../src/metrics/observed-store.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { configOf } from '../../src/runtime/config.ts'
 import { KeySets } from '../../src/sources/key-sets.ts'
@@ -342,9 +344,10 @@ describe('a source of an application that has no room', () => {
     const { clock, advance } = standingClock()
     const first = await openApi({ clock })
     const { store } = first
-    const depths = new Depths(clock)
-    const admission = new Admission({ ...roomy, ...limits }, depths, clock)
-    const published = publish === undefined ? store : { ...store, publish: publish(store) }
+    const ledger = new Ledger({ store, clock, isTold: true })
+    const admission = new Admission({ ...roomy, ...limits }, ledger)
+    const open = publish === undefined ? store : { ...store, publish: publish(store) }
+    const published = observed(open, clock, [ledger, admission])
     const publisher = new Publisher({ store: published, clock, admission })
     const api = await openApi({ store, clock, publisher, ...more })
     t.after(async () => {
@@ -357,7 +360,8 @@ describe('a source of an application that has no room', () => {
     const source = await sending.makeSource('shop')
     const app = (await store.findApplication('shop'))?.key ?? assert.fail()
     const key = (await store.findEndpoint(app, endpoint))?.key ?? assert.fail()
-    const end = () => depths.ended([{ app, endpoint: key } as RestingEnd])
+    const end = () =>
+      ledger.ended([{ app, endpoint: key, row: { class: 0, dueAt: 0, message: 0 } } as unknown as RestingEnd])
     return { ...sending, advance, end, path: source.path }
   }
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { Admission, Depths } from '../../src/intake/admission.ts'
+import { Admission } from '../../src/intake/admission.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
+import { observed } from '../../src/metrics/observed-store.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { type Api, openApi } from './api.ts'
 
@@ -14,8 +16,10 @@ async function apiWith(): Promise<Api> {
   const { store, app } = await openApi()
   await app.close()
   const limits = { perEndpoint: 3, perApplication: 100, server: 100, commitDelayMs: 10_000 }
-  const admission = new Admission(limits, new Depths(systemClock), systemClock)
-  const publisher = new Publisher({ store, clock: systemClock, admission })
+  const ledger = new Ledger({ store, clock: systemClock, isTold: true })
+  const admission = new Admission(limits, ledger)
+  const told = observed(store, systemClock, [ledger, admission])
+  const publisher = new Publisher({ store: told, clock: systemClock, admission })
   const api = await openApi({ store, publisher })
   await api.ask('POST', '/app', { name: 'Acme', uid: 'acme' })
   return api

@@ -29,7 +29,7 @@ describe('GET /api/v1/doctor', () => {
     const { status, json } = await ask('GET', '/api/v1/doctor')
     assert.equal(status, 200)
     assert.deepEqual([json.status, json.more], ['warning', 0])
-    assert.deepEqual(json.waiting, { total: 1, endpoints: 1, isExact: true })
+    assert.partialDeepStrictEqual(json.waiting, { total: 1, endpoints: 1, isExact: true })
     assert.ok(Math.abs(Date.parse(json.asOf) - Date.now()) < 60_000)
     const [{ code, command, app, endpoint, evidence }] = json.findings
     assert.deepEqual([code, app, endpoint, evidence.waiting], ['endpoint_paused', 'a', 'e', 1])

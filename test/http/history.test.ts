@@ -483,7 +483,7 @@ describe('a lane', () => {
     await s.settle('one', { state: 'waiting', waitMs: 60_000 })
     const retry = await why()
     assert.deepEqual([retry.reason, retry.attempts, retry.lastAttempt.status], ['waiting_for_retry', 1, 2])
-    assert.equal(retry.nextAt, (await s.ask('GET', `/app/a/msg/${id}/endpoint`)).json.data[0].nextAttempt)
+    assert.equal(retry.expectedAt, (await s.ask('GET', `/app/a/msg/${id}/endpoint`)).json.data[0].nextAttempt)
     assert.equal((await lane()).waiting.timed, 2)
 
     const [held] = (await s.store.claim(s.worker, 10, true)).lanes
@@ -494,7 +494,7 @@ describe('a lane', () => {
       health: [],
     })
     assert.equal((await why()).reason, 'held')
-    assert.equal((await lane()).heldUntil, (await why()).nextAt)
+    assert.equal((await lane()).heldUntil, (await why()).expectedAt)
     await s.ask('POST', '/app/a/endpoint/one/pause')
     assert.deepEqual([(await why()).reason, (await lane()).paused], ['paused', true])
     await s.ask('PATCH', '/app/a/endpoint/one', { disabled: true })

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
 import type { Flow } from '../../src/domain/flow.ts'
-import { Admission, Depths } from '../../src/intake/admission.ts'
+import { Admission } from '../../src/intake/admission.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
 import { observed } from '../../src/metrics/observed-store.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint } from '../../src/store/store.ts'
@@ -18,16 +19,17 @@ const limits = { perEndpoint: 5, perApplication: 1000, server: 1000, commitDelay
 /** A publisher that counts, over a real store. */
 async function publishing(t: TestContext) {
   const clock = new VirtualClock()
-  const depths = new Depths(clock)
   const real = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
   t.after(() => real.close())
-  const store = observed(real, clock, [depths])
+  const ledger = new Ledger({ store: real, clock, isTold: true })
+  const admission = new Admission(limits, ledger)
+  const store = observed(real, clock, [ledger, admission])
   const world = new World({ store, pass: (ms: number) => clock.advance(ms) } as unknown as Harness)
   const app = await world.application('acme')
-  const publisher = new Publisher({ store, clock, admission: new Admission(limits, depths, clock) })
+  const publisher = new Publisher({ store, clock, admission })
   return {
     clock,
-    depths,
+    ledger,
     store,
     app,
     endpoint: (flow: Partial<Flow>, change: Partial<NewEndpoint> = {}) => world.endpoint(app, { ...change, flow }),
@@ -60,7 +62,7 @@ test("an endpoint's own limit refuses the whole publish, be it below the server'
   await world.publishTogether(5)
   await world.refused(() => world.publish())
   assert.equal((await world.store.counts()).messages, 8)
-  assert.equal(world.depths.server.waiting, 16)
+  assert.equal(world.ledger.waiting, 16)
 })
 
 test('an endpoint that takes nothing more is passed over, with a dead letter, and the others get the message', async (t) => {
@@ -77,7 +79,7 @@ test('an endpoint that takes nothing more is passed over, with a dead letter, an
     assert.deepEqual([letter?.reason, letter?.code, letter?.attempts], ['overflow', 'untried', 0])
   }
   assert.equal((await world.store.counts()).dead, 3)
-  assert.equal(world.depths.endpoint(full.key)?.waiting, 3, 'what is dead does not wait')
+  assert.equal(world.ledger.waitingAt(full.key), 3, 'what is dead does not wait')
   const [row] = await world.store.readFronts(full.key, 1)
   assert(row)
   await world.store.endResting([{ endpoint: full.key, app: world.app.key, row, reason: 'aged' }])

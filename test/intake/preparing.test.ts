@@ -2,10 +2,12 @@ import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
 import { defaultFlow } from '../../src/domain/flow.ts'
-import { Admission, Depths } from '../../src/intake/admission.ts'
+import { Admission } from '../../src/intake/admission.ts'
 import { Preparer } from '../../src/intake/preparer.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { appSubscriptions } from '../../src/intake/subscriptions.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
+import { observed } from '../../src/metrics/observed-store.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { plainEndpoint } from '../store/conformance/harness.ts'
@@ -22,9 +24,11 @@ async function createWorld(t: TestContext) {
   const app = await store.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
   // Its subscription alone does not match an event of type `a`.
   const endpoint = await store.createEndpoint(app.key, { ...plainEndpoint, eventTypes: ['b'], channels: ['c'] })
-  const depths = new Depths(systemClock)
-  const publisher = new Publisher({ store, clock: systemClock, admission: new Admission(limits, depths, systemClock) })
-  return { path, store, app, endpoint, depths, publisher, waiting: () => depths.server.waiting }
+  const ledger = new Ledger({ store, clock: systemClock, isTold: true })
+  const admission = new Admission(limits, ledger)
+  const told = observed(store, systemClock, [ledger, admission])
+  const publisher = new Publisher({ store: told, clock: systemClock, admission })
+  return { path, store, app, endpoint, ledger, publisher, waiting: () => ledger.waiting }
 }
 
 test('a message that cannot pause for others gets work for 50 ms; one that can gets the budget of a request', async () => {

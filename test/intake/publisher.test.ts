@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
-import { Admission, Depths } from '../../src/intake/admission.ts'
+import { Admission } from '../../src/intake/admission.ts'
 import type { Envelope } from '../../src/intake/publication.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
+import { observed } from '../../src/metrics/observed-store.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
@@ -17,26 +19,34 @@ class World {
   before: () => Promise<void> = async () => {}
   readonly store: Store
   readonly publisher: Publisher
-  readonly depths = new Depths(systemClock)
+  readonly ledger: Ledger
+  readonly admission: Admission
 
   constructor(store: Store, dialect: Store['dialect'] = 'sqlite') {
     this.store = store
     const roomy = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9, commitDelayMs: 1e9 }
+    this.ledger = new Ledger({ store, clock: systemClock, isTold: true })
+    this.admission = new Admission(roomy, this.ledger)
     this.publisher = new Publisher({
       clock: systemClock,
-      admission: new Admission(roomy, this.depths, systemClock),
-      store: {
-        dialect,
-        findApplication: (ref) => store.findApplication(ref),
-        subscriptions: (app) => store.subscriptions(app),
-        publishWithin: (...given) => store.publishWithin(...given),
-        publishTogether: (publications, once) => store.publishTogether(publications, once),
-        publish: async (publications) => {
-          this.groups.push(publications)
-          await this.before()
-          return store.publish(publications)
-        },
-      },
+      admission: this.admission,
+      // Only these methods are called.
+      store: observed(
+        {
+          dialect,
+          findApplication: (ref) => store.findApplication(ref),
+          subscriptions: (app) => store.subscriptions(app),
+          publishWithin: (...given) => store.publishWithin(...given),
+          publishTogether: (publications, once) => store.publishTogether(publications, once),
+          publish: async (publications) => {
+            this.groups.push(publications)
+            await this.before()
+            return store.publish(publications)
+          },
+        } as Store,
+        systemClock,
+        [this.ledger, this.admission],
+      ),
     })
   }
 
@@ -328,7 +338,7 @@ describe('publishing together', () => {
     await world.store.createEndpoint(key, { ...plainEndpoint, flow: { coalesce } })
     const waiting = async () => {
       const { pending } = await world.store.counts()
-      assert.equal(world.depths.server.waiting, pending)
+      assert.equal(world.ledger.waiting, pending)
       return pending
     }
     await world.publisher.publishTogether('acme', [item(), item(), item()])

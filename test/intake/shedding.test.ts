@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
-import { Admission, Depths } from '../../src/intake/admission.ts'
+import { Admission } from '../../src/intake/admission.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { plainEndpoint } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
@@ -27,7 +28,7 @@ async function offer(perSecond: number): Promise<Load> {
   const app = await store.createApplication({ name: 'A', uid: 'acme', throttleRate: null, metadata: {} })
   await store.createEndpoint(app.key, { ...plainEndpoint, disabled: true })
   const roomy = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9 }
-  const admission = new Admission({ ...roomy, commitDelayMs: limitMs }, new Depths(clock), clock)
+  const admission = new Admission({ ...roomy, commitDelayMs: limitMs }, new Ledger({ store, clock }))
   let free = Promise.resolve()
   const publisher = new Publisher({
     clock,

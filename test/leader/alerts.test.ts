@@ -9,7 +9,8 @@ import { bucketOf, minuteMs, Sketch, type StoredSums, serverScope } from '../../
 import { sendNotices } from '../../src/features/notices/job.ts'
 import { Preparer } from '../../src/intake/preparer.ts'
 import { Facts, type StoreFigures } from '../../src/metrics/facts.ts'
-import { QueueSurvey } from '../../src/metrics/queue-survey.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
+import type { RankedQueue } from '../../src/metrics/queue-book.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { begin, noEffects, type Open, plainEndpoint, type World } from '../store/conformance/harness.ts'
 import { plainSchedule } from '../store/conformance/schedules.ts'
@@ -20,17 +21,20 @@ import { openSqliteHarness } from '../store/sqlite-harness.ts'
 const hasty = defaultRules.map((rule) => ({ ...rule, holdMs: 0, clearMs: 0 }))
 
 /** Figures of the store at this moment, counted to the end. */
-async function counted(t: TestContext, { store }: World): Promise<StoreFigures> {
+async function counted(
+  t: TestContext,
+  { store }: World,
+): Promise<StoreFigures & { readonly worst: readonly RankedQueue[] }> {
   const onTrouble = (error: unknown) => assert.fail(error as Error)
-  const queues = new QueueSurvey({ store, clock: systemClock, worstKept: 50, onTrouble })
-  const facts = new Facts({ store, clock: systemClock, queues, onTrouble })
+  const ledger = new Ledger({ store, clock: systemClock, onTrouble })
+  const facts = new Facts({ store, clock: systemClock, ledger, onTrouble })
   t.after(() => facts.stop())
   facts.start()
   for (;;) {
     const figures = await facts.current()
     if (figures.waiting && figures.lanes) {
       facts.stop()
-      return figures
+      return { ...figures, worst: await facts.worst(50) }
     }
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
@@ -43,8 +47,9 @@ async function step(
   rules: readonly AlertRule[] = hasty,
   change: (figures: StoreFigures) => StoreFigures = (same) => same,
 ) {
-  const figures = change(await counted(t, world))
-  const facts = { start: () => {}, current: async () => figures }
+  const { worst, ...found } = await counted(t, world)
+  const figures = change(found)
+  const facts = { start: () => {}, current: async () => figures, worst: async () => worst }
   return new AlertWatch({ store: world.store, clock: systemClock, facts, rules, version: 'test' }).step()
 }
 
@@ -275,8 +280,9 @@ function alerting(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     await world.publish([endpoint])
     await world.harness.sql('update pending set due_at = due_at - 90000')
-    const figures = withCondition(quiet)(await counted(t, world))
-    const facts = { start: () => {}, current: async () => figures }
+    const { worst, ...found } = await counted(t, world)
+    const figures = withCondition(quiet)(found)
+    const facts = { start: () => {}, current: async () => figures, worst: async () => worst }
     const store = { ...world.store, changeAlerts: () => Promise.reject(new Error('died')) }
     const parts = { clock: systemClock, facts, rules: hasty, version: 'test' }
     await assert.rejects(new AlertWatch({ ...parts, store }).step(), /died/)

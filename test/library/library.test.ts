@@ -257,7 +257,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       }
       // A retry's wait may be longer than the silence that was asked for; never shorter.
       assert.ok(told.blockers.some(({ reason }) => reason === 'held'))
-      assert.ok(Date.parse(told.nextAt ?? '') > Date.parse(told.asOf) + 100_000, `${told.nextAt}`)
+      assert.ok(Date.parse(told.expectedAt ?? '') > Date.parse(told.asOf) + 100_000, `${told.expectedAt}`)
       const { data, detail } = await sluice.explain('acme')
       assert.deepEqual([data[0]?.uid, data[0]?.waiting.total], ['main', 1])
       assert.match(detail, /^1 delivery waits for 1 endpoint: 1 (held|waiting for retry)\.$/)

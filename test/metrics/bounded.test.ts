@@ -3,8 +3,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
 import { Exposition, type OwnFigures } from '../../src/metrics/exposition.ts'
 import { Facts } from '../../src/metrics/facts.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
 import { Meter } from '../../src/metrics/meter.ts'
-import { QueueSurvey, surveyRows } from '../../src/metrics/queue-survey.ts'
+import { surveyRows } from '../../src/metrics/queue-count.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -93,8 +94,8 @@ async function manyEndpoints(t: TestContext) {
 test('with very many endpoints every step of the counts is bounded, and a scrape looks at the worst alone', async (t) => {
   const { store, calls } = await manyEndpoints(t)
   const onTrouble = (error: unknown) => assert.fail(error as Error)
-  const queues = new QueueSurvey({ store, clock: systemClock, worstKept: named, onTrouble })
-  const facts = new Facts({ store, clock: systemClock, queues, onTrouble })
+  const ledger = new Ledger({ store, clock: systemClock, onTrouble })
+  const facts = new Facts({ store, clock: systemClock, ledger, onTrouble })
   t.after(() => facts.stop())
   facts.start()
   await eventually('the counts', async () => {
@@ -125,11 +126,11 @@ test('with very many endpoints every step of the counts is bounded, and a scrape
 test('the queues behind a long one are counted in short pages', async (t) => {
   const { store, calls, lengthen } = await manyEndpoints(t)
   lengthen(2 * surveyRows.long)
-  const survey = new QueueSurvey({ store, clock: systemClock, onTrouble: (error) => assert.fail(error as Error) })
-  survey.start()
-  t.after(() => survey.stop())
-  await eventually('the count', () => survey.latest !== undefined)
-  assert.deepEqual(survey.latest?.byClass, [endpoints + 2 * surveyRows.long, 0, 0])
+  const ledger = new Ledger({ store, clock: systemClock, onTrouble: (error) => assert.fail(error as Error) })
+  ledger.start()
+  t.after(() => ledger.stop())
+  await eventually('the count', () => ledger.isCounted)
+  assert.deepEqual(ledger.server().byClass, [endpoints + 2 * surveyRows.long, 0, 0])
   const sizes = (method: string) => calls.flatMap((call) => (call.method === method ? [call.size] : []))
   assert.equal(Math.max(...sizes('surveyWaiting')), surveyRows.long)
   assert.ok(Math.max(...sizes('queues of a page')) <= surveyRows.short)
@@ -137,19 +138,21 @@ test('the queues behind a long one are counted in short pages', async (t) => {
 
 test('a long queue is counted in long pages', async () => {
   const sizes: number[] = []
-  const row = { endpoint: 1, app: 1, class: 0, late: 0, dueAgoMs: 0, stopped: false } as const
+  const row = { endpoint: 1, app: 1, class: 0, late: 0, dueAgoMs: 0, oldestSince: 1, stopped: false } as const
   const next = { endpoint: 1, class: 0, dueAt: 1, message: 1 } as const
-  const store: Pick<Store, 'surveyWaiting'> = {
+  const store: Pick<Store, 'surveyWaiting' | 'queueRungs' | 'countRange'> = {
+    queueRungs: async () => [],
+    countRange: async () => 0,
     surveyWaiting: async (_after, limit) => {
       sizes.push(limit)
       return { counts: [{ ...row, count: limit }], next: sizes.length < 4 ? next : null }
     },
   }
-  const survey = new QueueSurvey({ store, clock: systemClock })
-  survey.start()
-  await eventually('the count', () => survey.latest !== undefined)
-  survey.stop()
+  const ledger = new Ledger({ store, clock: systemClock })
+  ledger.start()
+  await eventually('the count', () => ledger.isCounted)
+  ledger.stop()
   const { short, long } = surveyRows
   assert.deepEqual(sizes, [short, long, long, long])
-  assert.deepEqual(survey.latest?.byClass, [short + 3 * long, 0, 0])
+  assert.deepEqual(ledger.server().byClass, [short + 3 * long, 0, 0])
 })

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { Facts } from '../../src/metrics/facts.ts'
-import { QueueSurvey, Worst } from '../../src/metrics/queue-survey.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
+import { Worst } from '../../src/metrics/rounds.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { begin, noEffects, type Open } from '../store/conformance/harness.ts'
@@ -12,18 +13,19 @@ import { VirtualClock } from '../virtual-clock.ts'
 /** Facts about a store that are counted by the real clock. */
 function factsOf(t: TestContext, store: Store) {
   const onTrouble = (error: unknown) => assert.fail(error as Error)
-  const queues = new QueueSurvey({ store, clock: systemClock, worstKept: 2, onTrouble })
-  const facts = new Facts({ store, clock: systemClock, queues, onTrouble })
+  const ledger = new Ledger({ store, clock: systemClock, onTrouble })
+  const facts = new Facts({ store, clock: systemClock, ledger, onTrouble })
   t.after(() => facts.stop())
   return facts
 }
 
 /** The facts once everything was counted. */
 async function counted(facts: Facts) {
+  const worst = () => facts.worst(2)
   facts.start()
   for (;;) {
     const { waiting, lanes, ...read } = await facts.current()
-    if (waiting !== undefined && lanes !== undefined) return { waiting, lanes, ...read }
+    if (waiting !== undefined && lanes !== undefined) return { waiting, lanes, worst: await worst(), ...read }
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
@@ -31,8 +33,8 @@ async function counted(facts: Facts) {
 function figures(open: Open): void {
   test('an empty store has no figures but its condition', async (t) => {
     const { store } = await begin(t, open)
-    const { waiting, lanes, condition, ...facts } = await counted(factsOf(t, store))
-    assert.deepEqual([waiting.byClass, waiting.behind, waiting.oldestDueMs, waiting.worst], [[0, 0, 0], 0, 0, []])
+    const { waiting, lanes, worst, condition, ...facts } = await counted(factsOf(t, store))
+    assert.deepEqual([waiting.byClass, waiting.behind, waiting.oldestDueMs, worst], [[0, 0, 0], 0, 0, []])
     assert.deepEqual(lanes.circuits, { closed: 0, open: 0, half_open: 0 })
     assert.ok(facts.storeUp && condition && condition.commitMs >= 0)
     assert.deepEqual([facts.workers, facts.leader, facts.scheduleLagMs], [[], undefined, 0])
@@ -56,13 +58,13 @@ function figures(open: Open): void {
     // Postgres wakes lanes a moment after the publish.
     await store.reconcile()
     await world.harness.sql(`update pending set due_at = due_at - 90000 where endpoint in (${late.key}, ${paused.key})`)
-    const { waiting, lanes, workers } = await counted(factsOf(t, store))
+    const { waiting, lanes, workers, worst } = await counted(factsOf(t, store))
     assert.deepEqual(waiting.byClass, [7, 1, 0])
     assert.equal(waiting.behind, 3, 'a paused endpoint is not behind')
     assert.ok(waiting.oldestDueMs >= 90_000)
     assert.equal(waiting.endpoints, 4)
     assert.deepEqual(
-      waiting.worst.map(({ endpoint, count }) => [endpoint, count]),
+      worst.map((each) => [each.endpoint, each.waiting]),
       [
         [late.key, 3],
         [paused.key, 3],
@@ -94,8 +96,8 @@ describe('a store in trouble', () => {
       leader: async () => undefined,
       lateSchedules: async () => ({ now: 5000, schedules: [{ nextAt: 2000 }] }),
     } as unknown as Store
-    const queues = new QueueSurvey({ store, clock })
-    const facts = new Facts({ store, clock, queues, onTrouble: (error) => assert.fail(error as Error) })
+    const ledger = new Ledger({ store, clock })
+    const facts = new Facts({ store, clock, ledger, onTrouble: (error) => assert.fail(error as Error) })
     return { clock, facts, asked: () => asked }
   }
 
@@ -151,7 +153,9 @@ describe('the count of the queues', () => {
   async function pagesOf(pageMs: number): Promise<number[]> {
     const clock = new VirtualClock()
     const asked: number[] = []
-    const store: Pick<Store, 'surveyWaiting'> = {
+    const store: Pick<Store, 'surveyWaiting' | 'queueRungs' | 'countRange'> = {
+      queueRungs: async () => [],
+      countRange: async () => 0,
       async surveyWaiting() {
         const at = asked.push(clock.steady())
         await new Promise<void>((resolve) => clock.after(pageMs, resolve))
@@ -159,10 +163,10 @@ describe('the count of the queues', () => {
         return { counts: [], next }
       },
     }
-    const queues = new QueueSurvey({ store, clock })
-    queues.start()
+    const ledger = new Ledger({ store, clock })
+    ledger.start()
     while (asked.length < 4) await clock.advance(1)
-    queues.stop()
+    ledger.stop()
     return asked.map((at) => at - (asked[0] as number))
   }
 

@@ -1,6 +1,7 @@
 import type { Message } from '../../src/domain/delivery.ts'
 import { firstKeyAt } from '../../src/domain/ids.ts'
 import { Explainer } from '../../src/features/why/service.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
 import type { Store } from '../../src/store/store.ts'
 import { serverDefaults } from '../engine/engine-under-test.ts'
 import type { VirtualClock } from '../virtual-clock.ts'
@@ -34,7 +35,7 @@ export class Observer {
 
   constructor(deps: ObserverDeps) {
     this.#deps = deps
-    this.#explainer = new Explainer(deps.store, deps.clock, serverDefaults)
+    this.#explainer = new Explainer(deps.store, deps.clock, serverDefaults, new Ledger(deps))
   }
 
   watch(): void {

@@ -5,12 +5,12 @@ import { allAtOnce, Job } from '../../src/domain/turns.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import type { Notice } from '../../src/features/notices/rules.ts'
 import { defaultRegion, type Regions } from '../../src/features/regions/rules.ts'
-import { Admission, Depths } from '../../src/intake/admission.ts'
+import { Admission } from '../../src/intake/admission.ts'
 import { Work } from '../../src/intake/preparer.ts'
 import { appSubscriptions } from '../../src/intake/subscriptions.ts'
 import { Forms, treat } from '../../src/intake/treatments.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
-import { QueueSurvey } from '../../src/metrics/queue-survey.ts'
+import { Ledger } from '../../src/metrics/ledger.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, type StoredMessage, StoreTrouble, type Watcher } from '../../src/store/store.ts'
@@ -122,7 +122,8 @@ export class World {
   /** Nothing goes in order, gives way or has a form of its own: messages go straight to lanes that have caught up. */
   readonly #plainly: boolean
   /** How much waits, as the publisher knows it. */
-  readonly #depths = new Depths(this.clock)
+  /** What waits, counted again and again: the processes of this world do not tell. */
+  #ledger!: Ledger
   readonly #outages = new Map<number, readonly [from: number, until: number]>()
   /** Between which moments a notice was sent, by the notice. */
   readonly #noticeTimes = new Map<Notice, NoticeTime>()
@@ -179,8 +180,8 @@ export class World {
     )
     try {
       await this.#settleIn()
-      const survey = new QueueSurvey({ store: this.#store, clock })
-      this.#depths.follow(survey)
+      this.#ledger = new Ledger({ store: this.#store, clock })
+      this.#ledger.start()
       for (let slot = 0; slot < this.#workerCount; slot++) this.#startWorker(slot)
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
@@ -189,7 +190,7 @@ export class World {
       const observer = this.#observe()
       await clock.advance(troubledMs)
       // Only publishers ask how much waits, and there are none any more.
-      survey.stop()
+      this.#ledger.stop()
       await this.#heal()
       await this.#runDry(operator)
       observer.stop()
@@ -552,7 +553,7 @@ export class World {
     const { clock, chance, history } = this
     const process = new SimProcess('publisher', clock)
     const store = faultyStore(this.#plant.publisher?.(this.#store) ?? this.#store, process, clock, chance, this.faults)
-    const admission = new Admission(roomy, this.#depths, clock)
+    const admission = new Admission(roomy, this.#ledger)
     const app = chance.pick(history.endpoints).app
     const subject = this.#wishes.pick(['a', 'b'])
     const orderingKey = this.#plainly ? null : this.#order.pick([null, 'one', 'one', 'two', 'three'])

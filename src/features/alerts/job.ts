@@ -11,7 +11,7 @@ import { type AlertChange, type AlertRule, stepAlerts } from './rules.ts'
 interface AlertWatchDeps {
   readonly store: Store
   readonly clock: Clock
-  readonly facts: Pick<Facts, 'current' | 'start'>
+  readonly facts: Pick<Facts, 'current' | 'start' | 'worst'>
   readonly version: string
   readonly rules: readonly AlertRule[]
   readonly log?: ((sentence: string) => void) | undefined
@@ -46,6 +46,9 @@ export class AlertWatch {
   }
 }
 
+/** Endpoints with the most waiting deliveries that alerts look at. */
+const alertedEndpoints = 50
+
 /** The figures of failures and waits are those of this time. */
 const recentMs = 5 * minuteMs
 const deadWindowMs = 10 * minuteMs
@@ -63,16 +66,17 @@ async function gatherAlertFacts(deps: AlertWatchDeps, leastWaiting: number): Pro
   const figures = await facts.current()
   const { condition, storeUp, waiting, lanes } = figures
   if (condition === undefined || !storeUp) return undefined
-  const crowded = waiting?.worst.filter(({ count }) => count > leastWaiting) ?? []
+  const ranked = waiting === undefined ? [] : await facts.worst(alertedEndpoints)
+  const crowded = ranked.filter((each) => each.waiting > leastWaiting)
   const names = await namesOf(deps, [...crowded.map(({ endpoint }) => endpoint), ...(lanes?.openAt ?? [])])
   const { recent, dead } = await recentFigures(store, condition.now)
   return {
     queues: waiting && {
-      waiting: waiting.byClass.reduce((sum, n) => sum + n, 0),
+      waiting: waiting.waiting,
       behind: waiting.behind,
       oldestDueMs: waiting.oldestDueMs,
     },
-    endpoints: waiting && crowded.flatMap((each) => named(names, each.endpoint, { waiting: each.count })),
+    endpoints: waiting && crowded.flatMap((each) => named(names, each.endpoint, { waiting: each.waiting })),
     openCircuits: lanes?.openAt.flatMap((endpoint) => named(names, endpoint, {})),
     recent,
     system: await systemFacts(deps, figures, condition, dead),
@@ -86,7 +90,7 @@ async function systemFacts(
   dead: DeadFacts,
 ): Promise<DoctorFacts> {
   const { now } = condition
-  const total = waiting?.byClass.reduce((sum, n) => sum + n, 0) ?? 0
+  const total = waiting?.waiting ?? 0
   const unlimited = { limit: Number.POSITIVE_INFINITY, limitPerApp: Number.POSITIVE_INFINITY }
   return {
     now,
@@ -95,7 +99,7 @@ async function systemFacts(
     process: { version, clockAheadMs },
     workers: workers.map((worker) => workerFacts(worker, undefined, now)),
     hasLeader: true,
-    waiting: { total, endpoints: waiting?.endpoints ?? 0, isExact: true, ...unlimited },
+    waiting: { total, endpoints: waiting?.endpoints ?? 0, isExact: waiting?.isExact ?? false, ...unlimited },
     shedPerSecond: 0,
     endpoints: [],
     dead,

@@ -9,6 +9,7 @@ import { apiRoot } from '../../domain/api.ts'
 import type { Terminal } from '../../runtime/process.ts'
 import { duration } from '../../runtime/setting-kinds.ts'
 import { SealError } from '../../store/vault.ts'
+import { toTotalsOut } from '../why/schemas.ts'
 import { type Diagnosis, diagnose, onlyFinding, type Trend, trendOf, type WaitingCount } from './diagnosis.ts'
 
 /** A report as the API answers it, also when it was made here. */
@@ -115,8 +116,8 @@ async function onStore(session: Session): Promise<number> {
   try {
     const { doctor } = parts.services()
     return await run(session, async () => {
-      const { at, ...found } = await doctor.examine()
-      return { ...found, asOf: new Date(at).toISOString() }
+      const { at, waiting, ...found } = await doctor.examine()
+      return { ...found, waiting: waiting && toTotalsOut(waiting), asOf: new Date(at).toISOString() }
     })
   } finally {
     await parts.store.close()

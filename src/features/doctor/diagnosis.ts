@@ -1,4 +1,4 @@
-import { count, perSecond, span, withCommas } from '../../domain/phrases.ts'
+import { aboutMany, count, perSecond, span, withCommas } from '../../domain/phrases.ts'
 import { capacityRules } from './capacity-rules.ts'
 import { endpointRules } from './endpoint-rules.ts'
 import {
@@ -225,7 +225,7 @@ function diagnosisOf(findings: readonly Finding[], more: number, facts: DoctorFa
 function queueText({ waiting, endpoints }: DoctorFacts): string {
   const { total, isExact, endpoints: destinations } = waiting
   if (total === 0) return 'No deliveries wait.'
-  const what = `${isExact ? '' : 'At least '}${count(total, 'delivery waits', 'deliveries wait')}`
+  const what = aboutMany(total, isExact, 'delivery waits', 'deliveries wait')
   const [worst] = endpoints.toSorted((a, b) => b.waiting - a.waiting)
   if (worst === undefined || destinations === 1) {
     return worst === undefined ? `${what}.` : `${what} for ${worst.endpoint} of ${worst.app}.`

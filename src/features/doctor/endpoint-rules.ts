@@ -1,4 +1,4 @@
-import { count, moment, percent, perSecond, span } from '../../domain/phrases.ts'
+import { aboutMany, count, moment, percent, perSecond, span } from '../../domain/phrases.ts'
 import type { DoctorFacts, DoctorLimits, EndpointFacts, Rule, RuleFinding } from './facts.ts'
 import { isAlive } from './system-rules.ts'
 
@@ -334,8 +334,7 @@ export function isBehind({ oldestDueMs }: EndpointFacts, { behindMs }: DoctorLim
 /** How many deliveries wait for the endpoint, as a sentence. */
 export function waitFor(endpoint: EndpointFacts): string {
   const { waiting, isExact } = endpoint
-  const atLeast = isExact ? '' : 'At least '
-  return `${atLeast}${count(waiting, 'delivery waits', 'deliveries wait')} for ${nameOf(endpoint)}.`
+  return `${aboutMany(waiting, isExact, 'delivery waits', 'deliveries wait')} for ${nameOf(endpoint)}.`
 }
 
 /** A figure to three digits. */

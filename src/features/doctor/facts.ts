@@ -3,7 +3,14 @@ import type { CircuitState } from '../../domain/health.ts'
 import type { Crowded, Slots } from '../../domain/snapshot.ts'
 import type { LimitSource } from '../endpoints/rules.ts'
 import type { BlockerReason } from '../why/blocker.ts'
-import type { WaitingTotals } from '../why/rules.ts'
+
+/** All waiting deliveries. */
+interface WaitingTotals {
+  readonly total: number
+  /** Endpoints with waiting deliveries. */
+  readonly endpoints: number
+  readonly isExact: boolean
+}
 
 /** Everything that the doctor's rules judge, as of one look. */
 export interface DoctorFacts {

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { read } from '../../operations/access.ts'
 import { Instant, iso, nullable, text, whole } from '../../operations/fields.ts'
 import { type Noun, route } from '../../operations/route.ts'
-import { WaitingTotals } from '../why/schemas.ts'
+import { toTotalsOut, WaitingTotals } from '../why/schemas.ts'
 
 const FindingOut = Type.Object({
   code: text('The rule, such as `circuit_open`; docs/doctor.md lists all.'),
@@ -39,8 +39,8 @@ export const doctor = {
         'Looks at the store, the workers and the endpoints that are worst off. 200 with any findings; `waiting` is null when the store is down. Requests that come at the same time share one examination.',
       answers: { 200: DoctorOut },
       handle: async (_call, { doctor }) => {
-        const { at, ...found } = await doctor.examine()
-        return { ...found, asOf: iso(at) }
+        const { at, waiting, ...found } = await doctor.examine()
+        return { ...found, waiting: waiting && toTotalsOut(waiting), asOf: iso(at) }
       },
     }),
   ],

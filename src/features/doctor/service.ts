@@ -1,15 +1,16 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { usual } from '../../domain/forecast.ts'
 import { Health } from '../../domain/health.ts'
+import type { QueueTotals } from '../../domain/queue-figures.ts'
 import type { Slots } from '../../domain/snapshot.ts'
 import { Turns } from '../../domain/turns.ts'
 import { type Facts, lateSchedules, type StoreFigures, workerFacts } from '../../metrics/facts.ts'
+import type { Ledger } from '../../metrics/ledger.ts'
 import type { ServiceDeps } from '../../operations/services.ts'
-import { countLimit } from '../../store/lanes.ts'
 import type { ListedAttempt } from '../../store/messages.ts'
 import { type Store, StoreTrouble } from '../../store/store.ts'
 import { certificateNoticeMs } from '../credentials/rules.ts'
 import { endpointDefaults, type ServerDefaults } from '../endpoints/rules.ts'
-import type { WaitingTotals } from '../why/rules.ts'
 import type { ExplainedEndpoint, Explainer } from '../why/service.ts'
 import { type Diagnosis, diagnose } from './diagnosis.ts'
 import {
@@ -48,7 +49,7 @@ const mostCommits = 3
 interface Examination extends Diagnosis {
   readonly at: EpochMs
   /** Null when the store is down. */
-  readonly waiting: WaitingTotals | null
+  readonly waiting: QueueTotals | null
 }
 
 /** Gathers the facts that the doctor's rules judge. Each examination reads a bounded number of rows, in small steps. */
@@ -71,8 +72,7 @@ export class Doctor {
   async #examine(): Promise<Examination> {
     const facts = await this.facts()
     if ('trouble' in facts) return { ...diagnose(facts), at: this.#deps.clock.now(), waiting: null }
-    const { total, endpoints, isExact } = facts.waiting
-    return { ...diagnose(facts), at: facts.now, waiting: { total, endpoints, isExact } }
+    return { ...diagnose(facts), at: facts.now, waiting: this.#deps.ledger.server() }
   }
 
   async facts(): Promise<DoctorFacts | StoreDown> {
@@ -93,6 +93,7 @@ export class Doctor {
     const { clockAheadMs, workers, leader, scheduleLagMs } = figures
     const now = condition.now
     const { totals, worst } = await this.#deps.explainer.worst(null, endpointsExamined)
+    const { waiting: total, endpoints, isExact } = totals
     const slots = liveSlots(worst)
     return {
       now,
@@ -101,7 +102,7 @@ export class Doctor {
       process: { version, clockAheadMs },
       workers: workers.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
       hasLeader: leader !== undefined,
-      waiting: { ...totals, limit: limits.maxWaiting, limitPerApp: limits.maxWaitingPerApp },
+      waiting: { total, endpoints, isExact, limit: limits.maxWaiting, limitPerApp: limits.maxWaitingPerApp },
       shedPerSecond: this.#deps.shedPerSecond?.() ?? 0,
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
@@ -214,7 +215,7 @@ function liveSlots(worst: readonly ExplainedEndpoint[]): ReadonlyMap<number, Slo
 }
 
 function endpointFacts(
-  { endpoint, why, lane, total, isExact }: ExplainedEndpoint,
+  { endpoint, why, lane }: ExplainedEndpoint,
   { maxWaitingPerEndpoint }: DoctorDeps['limits'],
   { timeoutMs }: ServerDefaults,
 ) {
@@ -230,8 +231,8 @@ function endpointFacts(
     reason: why.reason,
     detail: why.detail,
     nextAt: why.nextAt,
-    waiting: total,
-    isExact,
+    waiting: lane.queue.waiting,
+    isExact: lane.queue.isExact,
     waitingLimit: flow.overflow === 'refuse' ? (flow.maxWaiting ?? maxWaitingPerEndpoint) : null,
     pace: snapshot?.pace ?? null,
     inFlight: snapshot?.inFlight ?? null,
@@ -251,21 +252,15 @@ function endpointFacts(
 
 type Fronts = Awaited<ReturnType<Store['readFronts']>>
 
-/**
- * How long deliveries have been due that are not being sent, and how fast they arrive. Fresh ones are sent in the order of
- * their arrival, so that all that arrived since the first of them still wait: their number over its age is the rate.
- */
-function queueFacts({ lane, total }: ExplainedEndpoint, fronts: Fronts, now: EpochMs) {
-  const { sending = [], inFlight = 0 } = lane.live?.snapshot ?? {}
+/** How long deliveries have been due that are not being sent, and how fast they arrive. */
+function queueFacts({ lane }: ExplainedEndpoint, fronts: Fronts, now: EpochMs) {
+  const { sending = [] } = lane.live?.snapshot ?? {}
   const sent = new Set(sending.map(({ message }) => message))
   const waiting = fronts.filter(({ message }) => !sent.has(message))
-  const [fresh, timed, replay] = lane.waiting
-  const freshInAll = fresh < countLimit ? fresh : Math.max(fresh, total - timed - replay)
-  const first = waiting.find((row) => row.class === 0)
-  const ageMs = first === undefined ? 0 : now - first.dueAt
+  const arrivalRate = usual(lane.queue.arrivals)
   return {
     oldestDueMs: Math.max(0, ...waiting.map(({ dueAt }) => now - dueAt)),
-    arrivalRate: ageMs <= 0 ? null : (Math.max(0, freshInAll - inFlight) * 1000) / ageMs,
+    arrivalRate: lane.queue.waiting === 0 ? null : arrivalRate,
   }
 }
 
@@ -297,5 +292,6 @@ function errorText({ code, status, error }: ListedAttempt): string {
 interface DoctorDeps
   extends Pick<ServiceDeps, 'store' | 'clock' | 'serverDefaults' | 'limits' | 'version' | 'shedPerSecond'> {
   readonly explainer: Explainer
+  readonly ledger: Ledger
   readonly facts: Pick<Facts, 'current'>
 }

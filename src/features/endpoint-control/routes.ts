@@ -67,8 +67,6 @@ const EventExampleIn = Type.Object(
 const longestMs = 28 * 24 * 60 * 60 * 1000
 /** The store's clock may be ahead of this machine's; an attempt that has just ended counts. */
 const skewMs = 60_000
-/** Waiting deliveries are counted no further than this: a larger number would say no more. */
-const waitingLimit = 100_000
 
 /** The asked time as instants: without bounds, the last 28 days. In a time that ends before it begins, nothing happened. */
 function readStatsRange(query: Static<typeof StatsQuery>, now: EpochMs): { since: EpochMs; until: EpochMs } {
@@ -188,9 +186,10 @@ const controlRoutes = [
     answers: { 200: EndpointStats },
     handle: async ({ endpoint, query }, { store, clock, explainer }) => {
       const { success, fail } = await countEnds(endpoint, query, store, clock)
+      const { queue, live } = (await explainer.endpoint(endpoint)).lane
       // A delivery that is being sent waits in the store until its end is recorded.
-      const waiting = await store.countWaiting(endpoint.key, waitingLimit)
-      const sending = Math.min(waiting, (await explainer.lane(endpoint)).live?.snapshot.inFlight ?? 0)
+      const { waiting } = queue
+      const sending = Math.min(waiting, live?.snapshot.inFlight ?? 0)
       return { success, pending: waiting - sending, sending, fail, canceled: 0 }
     },
   }),

@@ -120,9 +120,6 @@ const selectReach = statement<{ at: number }>('attempts-reach')`
 const countRange = statement<{ delivered: number; failed: number }>('count-attempts')`
   select count(*) filter (where code = 'delivered') as delivered, count(*) filter (where code <> 'delivered') as failed
     from attempt where endpoint = :endpoint and at > :after and at <= :reached`
-// A range of pending's primary key.
-const countPending = statement<{ count: number }>('count-waiting-at')`
-  select count(*) as count from (select 1 from pending where endpoint = :endpoint limit :limit) as waiting`
 
 /** Endpoints, and with each its lane. */
 export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>> {
@@ -223,10 +220,6 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
       const reached = (yield* port.first(selectReach, { endpoint, after, until }))?.at ?? until
       const row = yield* port.first(countRange, { endpoint, after, reached })
       return { delivered: row?.delivered ?? 0, failed: row?.failed ?? 0, reached }
-    },
-
-    *countWaiting(endpoint, limit) {
-      return (yield* port.first(countPending, { endpoint, limit }))?.count ?? 0
     },
   }
 }

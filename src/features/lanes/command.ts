@@ -1,6 +1,6 @@
 import { type Item, pathOf } from '../../cli/client.ts'
 import type { RemoteCommands, Session } from '../../cli/command.ts'
-import { facts, instant, text } from '../../cli/table.ts'
+import { facts, instant, text, waitingText, wordOf } from '../../cli/table.ts'
 import { stateColour, stateText } from '../endpoints/terminal.ts'
 
 /** `sluice lane`: the queue of an endpoint. */
@@ -29,11 +29,13 @@ export function addLane(commands: RemoteCommands): void {
 
 function describe({ terminal }: Session, lane: Item): string {
   const { owner, waiting, limits, live } = lane as Record<string, Item>
-  const { fresh, timed, replay, total, isExact } = waiting ?? {}
+  const { fresh, timed, replay } = waiting ?? {}
   const until = (value: unknown) => (value == null ? undefined : instant(value))
   return facts(terminal, [
     ['state', terminal.style(stateColour(lane), stateText(lane))],
-    ['waiting', `${total}${isExact === false ? ' or more' : ''} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
+    ['condition', wordOf(lane.condition)],
+    ['waiting', `${waitingText(waiting ?? {})} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
+    ['forecast', text((lane.forecast as Item).sentence)],
     ['owner', owner == null ? 'none' : text(owner.description)],
     ['region', text(lane.region)],
     ['workers', `${text(lane.workersAlive)} alive, ${text(lane.workersServing)} of them serve the region`],

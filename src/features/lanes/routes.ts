@@ -66,7 +66,7 @@ export const lanes = {
       id: 'v1.lane.get',
       summary: "Get the state of an endpoint's lane",
       answers: { 200: LaneOut },
-      handle: async ({ endpoint }, { explainer }) => toLaneOut(endpoint, await explainer.lane(endpoint)),
+      handle: async ({ endpoint }, { explainer }) => toLaneOut(await explainer.endpoint(endpoint)),
     }),
     headRoute(
       'retry',

@@ -16,8 +16,8 @@ import type { Out } from '../../operations/route.ts'
 import { type Endpoint, endpointState, healthFacts, limitSources } from '../endpoints/rules.ts'
 import { EndpointOut } from '../endpoints/schemas.ts'
 import { laneBlockers } from '../why/blocker.ts'
-import { toWaitingOut, Waiting } from '../why/schemas.ts'
-import type { KnownLane } from '../why/service.ts'
+import { condition, ForecastOut, toForecastOut, toWaitingOut, Waiting } from '../why/schemas.ts'
+import type { ExplainedEndpoint, KnownLane } from '../why/service.ts'
 
 const Slots = Type.Object({
   inFlight: whole('Slots in use.'),
@@ -79,8 +79,10 @@ export const LaneOut = Type.Object({
   region: text('Region whose workers may own the lane.'),
   workersAlive: whole('Living workers of all regions.'),
   workersServing: whole('Workers alive that serve the region.'),
+  condition,
+  forecast: ForecastOut,
   waiting: Waiting,
-  oldestSince: nullable(instant('Since when the oldest of the counted deliveries has been waiting.')),
+  oldestSince: nullable(instant('Since when the oldest delivery has been waiting.')),
   live: nullable(LiveLane),
   dueAt: MaybeInstant,
   heldUntil: nullable(instant('The receiver sent Retry-After; deliveries are paused until then.')),
@@ -105,7 +107,7 @@ export const LaneOut = Type.Object({
   asOf: Instant,
 })
 
-export function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
+export function toLaneOut({ endpoint, lane, why }: ExplainedEndpoint): Out<typeof LaneOut> {
   const { now, owner, throttleRate, throttlePeriodSeconds, burst, rateFrom, burstFrom } = lane
   return {
     endpointId: endpoint.id,
@@ -118,8 +120,10 @@ export function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneO
     region: lane.region,
     workersAlive: lane.workersAlive,
     workersServing: lane.workersServing,
-    waiting: toWaitingOut(lane),
-    oldestSince: isoOrNull(lane.oldestSince),
+    condition: why.condition,
+    forecast: toForecastOut(why.forecast),
+    waiting: toWaitingOut(lane.queue),
+    oldestSince: isoOrNull(lane.queue.oldestSince),
     live: toLiveOut(lane),
     dueAt: isoOrNull(lane.dueAt),
     heldUntil: future(lane.holdUntil, now),

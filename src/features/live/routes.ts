@@ -47,6 +47,8 @@ const LiveOverviewOut = Type.Object({
         behind: whole('Waiting deliveries that have been due for more than a minute.'),
         oldestDueMs: whole('Time since the oldest one became due, in milliseconds.'),
         endpoints: whole('Endpoints with waiting deliveries.'),
+        isExact: flag('Whether every waiting delivery was counted; otherwise the figures are about right.'),
+        asOf: Type.String({ format: 'date-time', description: 'Time of these figures.' }),
       },
       { description: 'Waiting deliveries; null before they are counted once.' },
     ),
@@ -100,13 +102,15 @@ export function toOverviewOut({ figures, perSecond, shown, of }: Overview): Out<
     perSecond,
     waiting: waiting
       ? {
-          total: fresh + timed + replay,
+          total: waiting.waiting,
           fresh,
           timed,
           replay,
           behind: waiting.behind,
           oldestDueMs: Math.round(waiting.oldestDueMs),
           endpoints: waiting.endpoints,
+          isExact: waiting.isExact,
+          asOf: iso(waiting.asOf),
         }
       : null,
     circuits: lanes ? { open: lanes.circuits.open, halfOpen: lanes.circuits.half_open } : null,

@@ -268,7 +268,7 @@ export class Live {
         for (const { stream } of readers) stream.finish()
         continue
       }
-      const lane = this.#frame('lane', toLaneOut(endpoint, await explainer.lane(endpoint)))
+      const lane = this.#frame('lane', toLaneOut(await explainer.endpoint(endpoint)))
       await this.#send(readers, (stream) => stream.show('lane', lane))
       for (const attempt of await feed()) {
         const frame = this.#frame('attempt', toLiveAttemptOut(attempt))

@@ -11,6 +11,7 @@ import {
   table,
   text,
   waitingText,
+  wordOf,
 } from '../../cli/table.ts'
 import { CommandError, toJson } from '../../cli/terminal.ts'
 import { age, latency } from '../../domain/phrases.ts'
@@ -251,20 +252,23 @@ function endpointTable(terminal: Terminal, endpoints: readonly Item[], now: numb
       { title: 'ENDPOINT', cell: (each) => shorten(`${text(each.appUid ?? each.appId)}/${nameOf(each)}`, 28) },
       { title: 'WAITING', cell: ({ waiting }) => waitingText(waiting as Item), align: 'right' },
       { title: 'OLDEST', cell: ({ oldestSince }) => sinceOf(oldestSince, now), align: 'right' },
-      { title: 'STATE', cell: 'state', colour: ({ state }) => colourOf(state) },
+      { title: 'STATE', cell: ({ condition }) => wordOf(condition), colour: ({ condition }) => colourOf(condition) },
       { title: 'WHY', cell: 'detail', flexible: true },
     ],
     endpoints,
   ).split('\n')
 }
 
-function colourOf(state: unknown) {
-  if (state === 'active') return 'green'
-  return state === 'throttled' || state === 'paused' ? 'yellow' : 'red'
+function colourOf(condition: unknown) {
+  if (condition === 'keeping_up') return 'green'
+  return condition === 'falling_behind' || condition === 'blocked' ? 'red' : 'yellow'
 }
 
-function matches({ appId, appUid, id, uid, url, state, reason, detail }: Item, filter: string): boolean {
-  const words = [appId, appUid, id, uid, url, state, reason, detail].map(text).join(' ').toLowerCase()
+function matches({ appId, appUid, id, uid, url, condition, state, reason, detail }: Item, filter: string): boolean {
+  const words = [appId, appUid, id, uid, url, wordOf(condition), state, reason, detail]
+    .map(text)
+    .join(' ')
+    .toLowerCase()
   return words.includes(filter.toLowerCase())
 }
 

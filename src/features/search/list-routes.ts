@@ -23,7 +23,7 @@ import type { Services } from '../../operations/services.ts'
 import type { EndpointName } from '../../store/configuration.ts'
 import type { Store } from '../../store/store.ts'
 import { endpointState, endpointStates, healthFacts } from '../endpoints/rules.ts'
-import { toWaitingOut, Waiting } from '../why/schemas.ts'
+import { condition, ForecastOut, toForecastOut, toWaitingOut, Waiting } from '../why/schemas.ts'
 import type { ExplainedEndpoint } from '../why/service.ts'
 import { worstKept } from './survey-service.ts'
 
@@ -56,8 +56,10 @@ const EndpointSummaryOut = Type.Object({
   reason: text('Reason why its deliveries wait; see `why`.'),
   detail: text('The same as a sentence.'),
   nextAt: nullable(instant('Earliest time at which it moves on by itself.')),
+  condition,
+  forecast: ForecastOut,
   waiting: Waiting,
-  oldestSince: nullable(instant('Since when the oldest of the counted deliveries has been waiting.')),
+  oldestSince: nullable(instant('Since when the oldest delivery has been waiting.')),
   failingSince: nullable(instant('Since when its receiver has failed; null when it does not.')),
 })
 
@@ -136,7 +138,7 @@ async function summaries(store: Store, explained: readonly ExplainedEndpoint[]) 
   const refs = await store.applicationRefs(explained.map(({ endpoint }) => endpoint.app))
   const apps = await Promise.all([...refs.values()].map(({ id }) => store.findApplication(id)))
   const names = new Map(apps.map((app) => [app?.key, app?.name]))
-  return explained.flatMap(({ endpoint, why, lane, total, isExact, oldestSince }) => {
+  return explained.flatMap(({ endpoint, why, lane }) => {
     const app = refs.get(endpoint.app)
     if (app === undefined) return []
     return [
@@ -152,8 +154,10 @@ async function summaries(store: Store, explained: readonly ExplainedEndpoint[]) 
         reason: why.reason,
         detail: why.detail,
         nextAt: isoOrNull(why.nextAt),
-        waiting: { ...toWaitingOut(lane), total, isExact },
-        oldestSince: isoOrNull(oldestSince),
+        condition: why.condition,
+        forecast: toForecastOut(why.forecast),
+        waiting: toWaitingOut(lane.queue),
+        oldestSince: isoOrNull(lane.queue.oldestSince),
         failingSince: isoOrNull(healthFacts(endpoint, lane).failingSince),
       },
     ]

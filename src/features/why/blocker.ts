@@ -352,16 +352,3 @@ function silent({ description, leaseUntil }: NonNullable<LaneStatus['owner']>, n
       : `Its worker (${description}) does not answer and its lease has expired. Another worker is about to take over.`
   return blocker('owner_silent', detail)
 }
-
-/** Deliveries per second of a lane: the recent pace, or else its rate limit; undefined when neither is known. */
-export function speedOf({ live }: LaneStatus): number | undefined {
-  if (live === null) return undefined
-  const { pace, rate } = live.snapshot
-  if (pace !== null && pace > 0) return rate === null ? pace : Math.min(pace, rate)
-  return rate ?? undefined
-}
-
-/** `3 deliveries wait`, or `at least 3` when counting hit its limit. */
-export function atLeast(n: number, isExact: boolean, one: string, many: string): string {
-  return `${isExact ? '' : 'at least '}${count(n, one, many)}`
-}

@@ -1,6 +1,6 @@
 import { ApiProblem, type Item, pathOf } from '../../cli/client.ts'
 import { limitOption, option, printMore, type RemoteCommands, type Session } from '../../cli/command.ts'
-import { ago, type Column, facts, instant, namesById, table, text, waitingText } from '../../cli/table.ts'
+import { ago, type Column, facts, instant, namesById, table, text, waitingText, wordOf } from '../../cli/table.ts'
 import { CommandError, exitCode, toJson } from '../../cli/terminal.ts'
 import { choice } from '../../runtime/setting-kinds.ts'
 import { outcome, statusCode, timingsOf } from '../attempts/terminal.ts'
@@ -124,7 +124,7 @@ async function explainMany(session: Session, app: string | undefined): Promise<v
 
 const whyColumns: readonly Column<Item>[] = [
   { title: 'WHY', cell: 'reason', colour: ({ reason }) => colourOf(reason) },
-  { title: 'NEXT', cell: ({ nextAt }) => instant(nextAt) },
+  { title: 'NEXT', cell: ({ nextAt, expectedAt }) => instant(nextAt ?? expectedAt) },
 ]
 
 const appColumn: Column<Item> = { title: 'APPLICATION', cell: ({ appUid, appId }) => text(appUid ?? appId) }
@@ -137,14 +137,13 @@ function detailColumn({ terminal }: Session): Column<Item>[] {
 }
 
 function describeDelivery(session: Session, why: Item): string {
-  const { nextAt, expectedAt, ahead, isAheadExact, attempts, lastAttempt } = why
+  const { ahead, isAheadExact, attempts, lastAttempt } = why
   const last = lastAttempt as Item | null
   const about = facts(session.terminal, [
     ['warning', warningText(session, why)],
-    ['next', nextAt == null ? undefined : instant(nextAt)],
-    ['expected', expectedAt == null || expectedAt === nextAt ? undefined : `about ${instant(expectedAt)}`],
+    ['forecast', forecastText(why)],
     ['also', alsoText(why)],
-    ['ahead of it', ahead === 0 ? undefined : `${text(ahead)}${isAheadExact === false ? ' or more' : ''}`],
+    ['ahead of it', ahead === 0 ? undefined : waitingText({ total: ahead, isExact: isAheadExact })],
     ['attempts', text(attempts)],
     ['last attempt', last == null ? undefined : `${instant(last.timestamp)}  ${statusCode(last)}  ${outcome(last)}`],
     ['its timings', last?.timings == null ? undefined : `${text(last.responseDurationMs)} ms (${timingsOf(last)})`],
@@ -154,18 +153,24 @@ function describeDelivery(session: Session, why: Item): string {
 }
 
 function describeEndpoint(session: Session, why: Item): string {
-  const { nextAt, emptyAt, waiting, oldestSince } = why
+  const { nextAt, condition, waiting, oldestSince } = why
   const { fresh, timed, replay } = waiting as Item
   const about = facts(session.terminal, [
     ['warning', warningText(session, why)],
+    ['condition', wordOf(condition)],
     ['next', nextAt == null ? undefined : instant(nextAt)],
     ['also', alsoText(why)],
     ['waiting', `${waitingText(waiting as Item)} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
     ['oldest', oldestSince == null ? undefined : ago(oldestSince, session.world.clock.now())],
-    ['empty', emptyAt == null ? undefined : `about ${instant(emptyAt)}`],
+    ['forecast', forecastText(why)],
     ['as of', asOfText(why)],
   ])
   return `${headline(session, why)}\n${about}`
+}
+
+/** The forecast as a sentence; undefined where nothing waits any more. */
+function forecastText({ forecast }: Item): string | undefined {
+  return forecast == null ? undefined : text((forecast as Item).sentence)
 }
 
 function warningText({ terminal }: Session, { warning }: Item): string | undefined {

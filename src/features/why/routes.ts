@@ -20,14 +20,13 @@ import {
 } from '../../operations/fields.ts'
 import { type Noun, type Out, route } from '../../operations/route.ts'
 import type { Services } from '../../operations/services.ts'
-import { countLimit } from '../../store/lanes.ts'
 import { MessageAttemptOut, toAttemptOut } from '../attempts/schemas.ts'
 import { certificateWarning } from '../credentials/rules.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
 import { worstKept } from '../search/survey-service.ts'
 import type { Blocker, BlockerReason } from './blocker.ts'
 import { describeAll, type QueueSort, queueSorts, type WhyReason, wideBlockers } from './rules.ts'
-import { toWaitingOut, Waiting, WaitingTotals } from './schemas.ts'
+import { condition, ForecastOut, toForecastOut, toTotalsOut, toWaitingOut, Waiting, WaitingTotals } from './schemas.ts'
 import type { ExplainedDelivery, ExplainedEndpoint } from './service.ts'
 
 const defaultLimit = 25
@@ -80,12 +79,12 @@ export const WhyOut = Type.Object({
   reason: named<WhyReason>(reasonMeaning),
   detail,
   warning,
-  nextAt,
-  expectedAt: nullable(instant('Estimated time of the next attempt, at the recent pace.')),
+  expectedAt: nullable(instant('Time of the next attempt, as `forecast` has it; null when that is now or unknown.')),
+  forecast: nullable(ForecastOut),
   blockers,
   endsAt: nullable(instant('Time at which it becomes a dead letter, by its expiry or its maximum age.')),
-  ahead: whole('Deliveries of the endpoint in front of it'),
-  isAheadExact: Type.Boolean(),
+  ahead: whole('Deliveries that are served before it: of the endpoint, or of its ordering key.'),
+  isAheadExact: flag('Whether they were counted; otherwise the number is about right.'),
   attempts: whole('Attempts so far.'),
   lastAttempt: nullable(MessageAttemptOut),
   isLive,
@@ -101,10 +100,11 @@ export const EndpointWhyOut = Type.Object({
   detail,
   warning,
   nextAt,
-  emptyAt: nullable(instant('Estimated time at which the queue is empty, at the recent pace.')),
+  condition,
+  forecast: ForecastOut,
   blockers,
   waiting: Waiting,
-  oldestSince: nullable(instant('Since when the oldest of the counted deliveries has been waiting.')),
+  oldestSince: nullable(instant('Since when the oldest delivery has been waiting.')),
   isLive,
   asOf: Instant,
 })
@@ -148,12 +148,12 @@ function toWhyOut(
     reason: why.reason,
     detail: why.detail,
     warning: warningOf(endpoint, lane.now),
-    nextAt: isoOrNull(why.nextAt),
     expectedAt: isoOrNull(why.expectedAt),
+    forecast: why.forecast && toForecastOut(why.forecast),
     blockers: why.blockers.map(toBlockerOut),
     endsAt: isoOrNull(queued?.endsAt ?? null),
-    ahead: queued?.ahead ?? 0,
-    isAheadExact: (queued?.ahead ?? 0) < countLimit,
+    ahead: (queued?.turn.ahead ?? 0) + (queued?.turn.higher ?? 0),
+    isAheadExact: queued?.turn.isExact ?? true,
     attempts: latest?.n ?? 0,
     lastAttempt: latest === undefined ? null : toAttemptOut(latest, message, endpoint, true),
     isLive: lane.live !== null,
@@ -162,7 +162,7 @@ function toWhyOut(
 }
 
 function toEndpointWhyOut(explained: ExplainedEndpoint): Out<typeof EndpointWhyOut> {
-  const { endpoint, why, lane, total, isExact, oldestSince } = explained
+  const { endpoint, why, lane } = explained
   return {
     endpointId: endpoint.id,
     uid: endpoint.uid,
@@ -171,10 +171,11 @@ function toEndpointWhyOut(explained: ExplainedEndpoint): Out<typeof EndpointWhyO
     detail: why.detail,
     warning: warningOf(endpoint, lane.now),
     nextAt: isoOrNull(why.nextAt),
-    emptyAt: isoOrNull(why.emptyAt),
+    condition: why.condition,
+    forecast: toForecastOut(why.forecast),
     blockers: why.blockers.map(toBlockerOut),
-    waiting: { ...toWaitingOut(lane), total, isExact },
-    oldestSince: isoOrNull(oldestSince),
+    waiting: toWaitingOut(lane.queue),
+    oldestSince: isoOrNull(lane.queue.oldestSince),
     isLive: lane.live !== null,
     asOf: iso(lane.now),
   }
@@ -203,7 +204,7 @@ async function explainAll(
       worst.map(({ why }) => why),
     ),
     blockers: wideBlockers(worst.map(({ lane }) => lane)).map(toBlockerOut),
-    waiting: totals,
+    waiting: toTotalsOut(totals),
     done: totals.endpoints <= limit,
     asOf: iso(worst[0]?.lane.now ?? clock.now()),
   }

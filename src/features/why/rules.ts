@@ -1,10 +1,13 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { type Condition, type Load, noLoad } from '../../domain/condition.ts'
 import { type Attempt, type DeadLetter, type Message, timed } from '../../domain/delivery.ts'
 import type { Flow } from '../../domain/flow.ts'
-import { count, moment, perSecond, span, withCommas } from '../../domain/phrases.ts'
+import { type Forecast, forecastQueue, forecastTurn, type Turn } from '../../domain/forecast.ts'
+import { aboutMany, count, moment, perSecond, span, withCommas } from '../../domain/phrases.ts'
+import type { QueueFigures, QueueTotals } from '../../domain/queue-figures.ts'
+import { type FlowRates, still } from '../../domain/queue-flow.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
 import {
-  atLeast,
   type Blocker,
   type BlockerReason,
   blocker,
@@ -17,8 +20,8 @@ import {
   needsOperator,
   noWorker,
   type Stoppable,
-  speedOf,
 } from './blocker.ts'
+import { conditionBy, type LanePace, outlookOf, paceOf } from './outlook.ts'
 
 /** The status of a delivery, by name: its decisive blocker, or its end. */
 export type WhyReason =
@@ -34,28 +37,38 @@ export type WhyReason =
 
 /** The answer to "why is this not delivered yet?". */
 export interface Why extends Explanation<WhyReason> {
-  /** Estimate of when its turn comes, at the recent pace; null when it is unknown. */
+  /** When its turn comes; null once it has ended, and while it is under way. */
+  readonly forecast: Forecast | null
+  /** The one instant of the forecast; null when it is now, or unknown. */
   readonly expectedAt: EpochMs | null
 }
 
 /** The facts that the answer is made from, as of one reading of the store's clock. */
 export interface WhyFacts {
   readonly message: Pick<Message, 'key' | 'expunged' | 'endpoints' | 'deliverAt'>
-  readonly endpoint: Stoppable & Pick<Endpoint, 'key'>
+  readonly endpoint: Explained & Pick<Endpoint, 'key'>
   readonly latest: Pick<Attempt, 'code' | 'status'> | undefined
   readonly dead: Pick<DeadLetter, 'reason' | 'diedAt'> | undefined
   readonly queued: QueuedFacts | undefined
   /** The id of the message that replaced it; null when that no longer exists. */
   readonly coalesced?: { readonly into: string | null } | undefined
-  readonly lane: LaneStatus
+  readonly lane: PacedLane
+  /** How deliveries come and go; nothing does where that is not known. */
+  readonly flow?: FlowRates
 }
+
+/** An endpoint, as far as an answer depends on it. */
+type Explained = Stoppable & { readonly flow?: Partial<Flow> }
+
+/** A lane with its limits. */
+type PacedLane = LaneStatus & Partial<LanePace>
 
 interface QueuedFacts {
   readonly class: number
   readonly dueAt: EpochMs
   readonly attempts: number
-  /** The number of deliveries that are served before it. */
-  readonly ahead: number
+  /** The queue in front of it. */
+  readonly turn: Turn
   /** In an ordered lane, how long it waits in its place for a retry; `Infinity` when it waits for an operator. */
   readonly retryInMs?: number
   /** When the delivery is given up; null for never. */
@@ -70,11 +83,28 @@ export function whyNotDelivered(facts: WhyFacts): Why {
   if (underWay !== undefined) return underWay
   const blockers = byDecisiveness([...laneBlockers(facts.endpoint, lane), ...ownBlockers(facts, queued)])
   const [first] = blockers
-  if (first === undefined) return why('sending', 'It is first in the queue and is being sent, or is about to be.')
-  const expected = expectedAt(lane, queued, blockers)
-  const detail = `${first.detail}${ending(queued, needsOperator(first), expected, lane.now)}`
-  return { ...first, detail, nextAt: first.until, expectedAt: expected, blockers }
+  const forecast = forecastTurn(outlook(facts, blockers), queued.turn)
+  const expectedAt = forecast.at !== null && forecast.at > lane.now ? forecast.at : null
+  if (first === undefined) {
+    return { ...why('sending', 'It is first in the queue and is being sent, or is about to be.'), forecast, expectedAt }
+  }
+  const detail = `${first.detail}${ending(queued, needsOperator(first), forecast.at, lane.now)}`
+  return { ...first, detail, nextAt: first.until, forecast, expectedAt, blockers }
 }
+
+/** Whatever only this delivery waits for is part of its turn, and says nothing about the pace of its lane. */
+function outlook({ endpoint, lane, flow = still }: WhyFacts, blockers: readonly Blocker[]) {
+  const ofLane = blockers.filter(({ reason }) => !ofOneDelivery.has(reason))
+  return outlookOf(endpoint as Pick<Endpoint, 'flow'>, { ...unlimited, ...lane }, flow, ofLane)
+}
+
+const ofOneDelivery: ReadonlySet<BlockerReason> = new Set([
+  'scheduled',
+  'coalescing',
+  'waiting_for_retry',
+  'behind_others',
+])
+const unlimited: LanePace = { throttleRate: null, throttlePeriodSeconds: 1 }
 
 function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): Why {
   if (dead) {
@@ -114,12 +144,14 @@ function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[
   return [waitingForWorker(lane, `It is due${retry}. A worker is about to take it.`)]
 }
 
-function behindOthers({ ahead }: QueuedFacts, lane: LaneStatus): Blocker | undefined {
+function behindOthers({ turn }: QueuedFacts, lane: PacedLane): Blocker | undefined {
+  const { isExact } = turn
+  const ahead = turn.ahead + turn.higher
   if (ahead === 0) return undefined
-  const speed = speedOf(lane)
-  const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
-  const detail = `${count(ahead, 'delivery', 'deliveries')} to the same endpoint ${ahead === 1 ? 'is' : 'are'} ahead of it${pace}.`
-  return blocker('behind_others', detail)
+  const speed = paceOf(lane, { ...unlimited, ...lane }, still)
+  const pace = speed === null ? '' : ` at ${perSecond(speed)}`
+  const many = aboutMany(ahead, isExact, 'delivery', 'deliveries')
+  return blocker('behind_others', `${many} to the same endpoint ${ahead === 1 ? 'is' : 'are'} ahead of it${pace}.`)
 }
 
 /** The blocker by ordering: its own retry, for which it keeps its place, or the delivery in front. */
@@ -156,74 +188,59 @@ function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: Epoc
 /** When the turn of a delivery is unknown, a limit within this time may well come first. */
 const soonMs = 3_600_000
 
-/** Estimate: once no known blocker is left, the deliveries in front of it go at the recent pace. */
-function expectedAt(lane: LaneStatus, { ahead }: QueuedFacts, blockers: readonly Blocker[]): EpochMs | null {
-  if (blockers.some(needsOperator)) return null
-  const from = freeFrom(lane, blockers)
-  if (ahead === 0) return from > lane.now ? from : null
-  const speed = speedOf(lane)
-  return speed === undefined ? null : Math.round(from + (ahead / speed) * 1000)
-}
-
-/** When no blocker with a known end is left. */
-function freeFrom({ now }: LaneStatus, blockers: readonly Blocker[]): EpochMs {
-  return Math.max(now, ...blockers.map(({ until }) => until ?? 0))
-}
-
 /** No worker owns the lane, which is due now or later. */
 function waitingForWorker({ dueAt, now }: LaneStatus, detail: string): Blocker {
   return blocker('waiting_for_worker', detail, dueAt !== null && dueAt > now ? dueAt : null)
 }
 
 function why(reason: WhyReason, detail: string): Why {
-  return { reason, detail, nextAt: null, expectedAt: null, blockers: [] }
+  return { reason, detail, nextAt: null, forecast: null, expectedAt: null, blockers: [] }
 }
 
-/** Why the deliveries of an endpoint wait. */
+/** Why the deliveries of an endpoint wait, and what becomes of them. */
 export interface EndpointWhy extends Explanation<BlockerReason | 'idle' | 'delivering'> {
-  /** Estimate of when all deliveries that wait now will have been sent, at the recent pace; null when it is unknown. */
-  readonly emptyAt: EpochMs | null
+  readonly forecast: Forecast
+  readonly condition: Condition
 }
 
 /** The facts that the answer is made from. */
 export interface WaitingFacts {
-  readonly endpoint: Stoppable & { readonly flow: Pick<Flow, 'coalesce'> }
-  readonly lane: LaneStatus & {
-    readonly waiting: readonly [fresh: number, timed: number, replay: number]
+  readonly endpoint: Explained & { readonly flow: Pick<Flow, 'coalesce'> }
+  readonly lane: PacedLane & {
     readonly nextTimedAt: EpochMs | null
     /** The attempts of the delivery that is due then. */
     readonly nextTimedAttempts: number
-    readonly oldestSince: EpochMs | null
   }
-  /** The number of waiting deliveries, as far as they were counted. */
-  readonly total: number
-  /** Whether all waiting deliveries were counted. */
-  readonly isExact: boolean
+  readonly queue: QueueFigures
+  readonly load?: Load
 }
 
 /** Decides why the deliveries of an endpoint wait. */
 export function whyWaiting(facts: WaitingFacts): EndpointWhy {
-  const { endpoint, lane, total } = facts
+  const { endpoint, lane, queue, load = noLoad } = facts
   const front = lane.first === null ? undefined : frontBlocker(lane.first, lane.now, 'All deliveries wait')
   const own = front === undefined ? dueBlockers(facts) : [front]
   const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...own])
-  if (total === 0) {
+  const limits = { ...unlimited, ...lane }
+  const forecast = forecastQueue(outlookOf(endpoint as Pick<Endpoint, 'flow'>, limits, queue, blockers), queue)
+  const condition = conditionBy(blockers, load, queue.waiting)
+  if (queue.waiting === 0) {
     const isQuiet = blockers.every((blocker) => !needsOperator(blocker))
-    if (isQuiet) return plain('idle', 'No deliveries wait for it.')
+    if (isQuiet) return { ...plain('idle', 'No deliveries wait for it.'), forecast, condition }
   }
   const [first] = blockers
-  const emptyAt = first !== undefined && needsOperator(first) ? null : emptiedAt(facts, blockers)
-  if (first === undefined) return { ...plain('delivering', deliveringText(facts)), emptyAt }
-  return { ...first, nextAt: first.until, emptyAt, blockers }
+  if (first === undefined) return { ...plain('delivering', deliveringText(facts)), forecast, condition }
+  return { ...first, nextAt: first.until, blockers, forecast, condition }
 }
 
 /** The blockers of the queue itself: all deliveries are for later, or no worker owns the lane yet. */
 function dueBlockers(facts: WaitingFacts): Blocker[] {
-  const { now, waiting, nextTimedAt, owner } = facts.lane
-  if (facts.total === 0) return []
-  if (waiting[0] + waiting[2] === 0 && nextTimedAt !== null && nextTimedAt > now) {
-    const what = atLeast(facts.total, facts.isExact, 'delivery is due later', 'deliveries are due later')
-    const detail = `${capital(what)}, the first at ${moment(nextTimedAt, now)}.`
+  const { now, nextTimedAt, owner } = facts.lane
+  const { waiting, byClass, isExact } = facts.queue
+  if (waiting === 0) return []
+  if (byClass[0] + byClass[2] === 0 && nextTimedAt !== null && nextTimedAt > now) {
+    const what = aboutMany(waiting, isExact, 'delivery is due later', 'deliveries are due later')
+    const detail = `${what}, the first at ${moment(nextTimedAt, now)}.`
     return [blocker(reasonForLater(facts), detail, nextTimedAt)]
   }
   if (owner !== null) return []
@@ -237,7 +254,7 @@ function reasonForLater({ endpoint, lane }: WaitingFacts): BlockerReason {
 }
 
 function deliveringText(facts: WaitingFacts): string {
-  const what = capital(atLeast(facts.total, facts.isExact, 'delivery waits', 'deliveries wait'))
+  const what = aboutMany(facts.queue.waiting, facts.queue.isExact, 'delivery waits', 'deliveries wait')
   const { live } = facts.lane
   if (live === null) return `${what}; its worker is delivering.`
   const { inFlight, concurrency, pace } = live.snapshot
@@ -245,58 +262,29 @@ function deliveringText(facts: WaitingFacts): string {
   return `${what}; its worker is delivering: ${inFlight} of ${concurrency} under way${moving}.`
 }
 
-/** Estimate; null when counting hit its limit, because it would be too early. */
-function emptiedAt(facts: WaitingFacts, blockers: readonly Blocker[]): EpochMs | null {
-  const { lane, total, isExact } = facts
-  const speed = speedOf(lane)
-  if (!isExact || speed === undefined) return null
-  return Math.round(freeFrom(lane, blockers) + (total / speed) * 1000)
-}
-
-function plain(reason: EndpointWhy['reason'], detail: string): EndpointWhy {
-  return { reason, detail, nextAt: null, emptyAt: null, blockers: [] }
-}
-
-function capital(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
+function plain(reason: EndpointWhy['reason'], detail: string): Explanation<EndpointWhy['reason']> {
+  return { reason, detail, nextAt: null, blockers: [] }
 }
 
 /** How endpoints are ranked: by the number of waiting deliveries, or by the age of the oldest. */
 export const queueSorts = ['waiting', 'age'] as const
 export type QueueSort = (typeof queueSorts)[number]
 
-/** The facts that rank an endpoint among others. */
-interface Ranked {
-  readonly endpoint: number
-  readonly count: number
-  readonly oldest: EpochMs
-}
-
-/** Whether an endpoint comes before another. Equal ones are ranked by the other fact, then by their creation. */
-export function isWorse(a: Ranked, b: Ranked, sort: QueueSort): boolean {
-  const [waiting, age] = [b.count - a.count, a.oldest - b.oldest]
-  return ((sort === 'waiting' ? waiting || age : age || waiting) || a.endpoint - b.endpoint) < 0
-}
-
 /** The blockers of all of an application's endpoints. */
 export function wideBlockers(lanes: readonly LaneStatus[]): Blocker[] {
   return lanes.some(({ workersAlive }) => workersAlive === 0) ? [noWorker] : []
 }
 
-/** All waiting deliveries of an application, or of all. */
-export interface WaitingTotals {
-  readonly endpoints: number
-  readonly total: number
-  readonly isExact: boolean
-}
-
 /** How many deliveries wait, and why those of the shown endpoints do, in one or two sentences. */
-export function describeAll({ endpoints, total, isExact }: WaitingTotals, shown: readonly EndpointWhy[]): string {
+export function describeAll(
+  { endpoints, waiting, isExact }: Pick<QueueTotals, 'endpoints' | 'waiting' | 'isExact'>,
+  shown: readonly Pick<EndpointWhy, 'reason'>[],
+): string {
   if (endpoints === 0) return 'No deliveries wait.'
   const reasons = new Map<string, number>()
   for (const { reason } of shown) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
   const list = [...reasons].map(([reason, n]) => `${withCommas(n)} ${reason.replaceAll('_', ' ')}`).join(', ')
-  const what = capital(atLeast(total, isExact, 'delivery waits', 'deliveries wait'))
+  const what = aboutMany(waiting, isExact, 'delivery waits', 'deliveries wait')
   const where = `${what} for ${count(endpoints, 'endpoint')}`
   if (list === '') return `${where}.`
   if (shown.length >= endpoints) return `${where}: ${list}.`

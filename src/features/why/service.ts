@@ -1,19 +1,17 @@
 import { noSuch } from '../../domain/app-error.ts'
 import type { Clock, EpochMs } from '../../domain/clock.ts'
+import type { Load } from '../../domain/condition.ts'
 import { type Attempt, type AttemptSummary, fresh, replay, timed } from '../../domain/delivery.ts'
+import type { Turn } from '../../domain/forecast.ts'
+import type { QueueFigures } from '../../domain/queue-figures.ts'
 import { readSnapshot } from '../../domain/snapshot.ts'
 import { Turns } from '../../domain/turns.ts'
-import {
-  countLimit,
-  type FrontRow,
-  type LaneFacts,
-  type QueuedRow,
-  type RowStatus,
-  type WaitingQueues,
-} from '../../store/lanes.ts'
+import type { Ledger } from '../../metrics/ledger.ts'
+import type { FrontRow, LaneFacts, QueuedRow, RowPlace, RowStatus, WaitingQueues } from '../../store/lanes.ts'
 import type { DeliveryKey } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import {
+  concurrencyOf,
   type EffectiveRate,
   type Endpoint,
   type EndpointState,
@@ -24,8 +22,9 @@ import {
   type ServerDefaults,
   type StateFacts,
 } from '../endpoints/rules.ts'
-import { type CountedQueue, countQueue, type Survey, surveyFailing, surveyQueues } from '../search/survey-service.ts'
+import { surveyFailing } from '../search/survey-service.ts'
 import { isPaced, type LaneStatus } from './blocker.ts'
+import { turnOf } from './outlook.ts'
 import {
   type EndpointWhy,
   type QueueSort,
@@ -42,14 +41,18 @@ const answerMs = 500
 const fewestLooks = 6
 const firstLookMs = 1
 const longestLookMs = 50
-/** Lanes read in one turn. Each counts up to `countLimit` rows of three classes: SQLite takes half a millisecond. */
+/** Lanes read in one turn, of a few reads each. */
 const lanesAtOnce = 8
 
 /** The stored state of a lane, and the state that its owner reports. */
-export interface KnownLane extends LaneFacts, EffectiveRate, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
+export interface KnownLane extends LaneFacts, EffectiveRate, Pick<LaneStatus, 'live' | 'silent' | 'first'> {
+  readonly concurrency: number
+  readonly queue: QueueFigures
+  readonly load: Load
+}
 
 /** A queued delivery, and in an ordered lane the delivery in front of it. */
-interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
+interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs' | 'orderKey'> {
   /** When it becomes a dead letter: by the expiry of its message or the maximum age of the endpoint. */
   readonly endsAt: EpochMs | null
   readonly first: FrontRow | null
@@ -58,7 +61,7 @@ interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
 export interface ExplainedDelivery {
   readonly why: Why
   readonly lane: KnownLane
-  readonly queued: KnownRow | undefined
+  readonly queued: (KnownRow & { readonly turn: Turn }) | undefined
   readonly latest: Attempt | undefined
 }
 
@@ -67,9 +70,6 @@ export interface ExplainedEndpoint {
   readonly endpoint: Endpoint
   readonly why: EndpointWhy
   readonly lane: KnownLane
-  readonly total: number
-  readonly isExact: boolean
-  readonly oldestSince: EpochMs | null
 }
 
 type ExplainedMessage = WhyFacts['message']
@@ -96,17 +96,19 @@ export class Explainer {
   readonly #store: ExplainerStore
   readonly #clock: Clock
   readonly #serverDefaults: ServerDefaults
-  /** Surveys under way, by application; null for all. */
-  readonly #surveys = new Map<number | null, Promise<Survey>>()
+  readonly #ledger: Ledger
 
-  constructor(store: ExplainerStore, clock: Clock, serverDefaults: ServerDefaults) {
+  constructor(store: ExplainerStore, clock: Clock, serverDefaults: ServerDefaults, ledger: Ledger) {
+    this.#ledger = ledger
     this.#store = store
     this.#clock = clock
     this.#serverDefaults = serverDefaults
   }
 
   async delivery(message: ExplainedMessage, endpoint: Endpoint): Promise<ExplainedDelivery> {
-    return this.#explainDelivery(message, endpoint, await this.#ask([endpoint.key]))
+    const asked = await this.#ask([endpoint.key])
+    await this.#know([endpoint.key])
+    return this.#explainDelivery(message, endpoint, asked)
   }
 
   async #explainDelivery(message: ExplainedMessage, endpoint: Endpoint, asked: Asked): Promise<ExplainedDelivery> {
@@ -120,19 +122,32 @@ export class Explainer {
       this.#lane(endpoint, asked),
     ])
     const [last] = latest === undefined ? [] : await this.#store.loadAttempts([latest])
-    const queued = row && { ...row, ahead: row.ahead + servedBefore(row, endpoint, lane) }
+    const queued = row && { ...row, turn: await this.#turn(row, delivery, endpoint, lane) }
     const lined = { ...lane, first: queued?.first ?? null }
-    const why = whyNotDelivered({ message, endpoint, latest, dead, coalesced, queued, lane: lined })
-    return { why, lane, queued, latest: last }
+    const facts = { message, endpoint, latest, dead, coalesced, queued, lane: lined, flow: lane.queue }
+    return { why: whyNotDelivered(facts), lane, queued, latest: last }
+  }
+
+  /** The queue in front of a waiting delivery. */
+  async #turn(row: KnownRow, { message }: DeliveryKey, endpoint: Endpoint, lane: KnownLane): Promise<Turn> {
+    const place: RowPlace = { class: row.class, dueAt: row.dueAt, message }
+    const position = await this.#ledger.position(endpoint.key, place)
+    const { order } = endpoint.flow
+    const isKeyed = order === 'key' && row.orderKey !== null && row.class !== replay
+    const aheadInKey = isKeyed
+      ? await this.#ledger.aheadInKey(endpoint.key, place, row.orderKey as number, position.ahead)
+      : null
+    const ownWait = lane.now + (Number.isFinite(row.retryInMs) ? Math.max(0, row.retryInMs) : 0)
+    const notBefore = Math.round(Math.max(row.class === timed ? row.dueAt : 0, ownWait))
+    const dueTimed = lane.nextTimedAt !== null && lane.nextTimedAt <= lane.now ? lane.queue.byClass[1] : 0
+    const queued = { class: row.class, position, notBefore, aheadInKey }
+    return turnOf(endpoint, { ...lane, dueTimed }, lane.queue, queued)
   }
 
   async endpoint(endpoint: Endpoint): Promise<ExplainedEndpoint> {
     const asked = await this.#ask([endpoint.key])
-    const lane = await this.#inLine(endpoint, await this.#lane(endpoint, asked))
-    if (lane.waiting.every((count) => count < countLimit)) return this.#explain(endpoint, lane)
-    const counted = await countQueue(this.#store, this.#clock, endpoint.key)
-    // The queue may have been emptied meanwhile.
-    return this.#explain(endpoint, lane, counted.count === 0 ? undefined : counted)
+    await this.#know([endpoint.key])
+    return this.#explain(endpoint, await this.#inLine(endpoint, await this.#lane(endpoint, asked)))
   }
 
   /**
@@ -140,11 +155,14 @@ export class Explainer {
    * Endpoints that were emptied or deleted meanwhile are left out.
    */
   async worst(app: number | null, most: Partial<Readonly<Record<QueueSort, number>>>) {
-    const { worst: ranked, ...totals } = await this.#survey(app)
-    const queues = queueSorts.flatMap((sort) => ranked[sort].slice(0, most[sort] ?? 0))
-    const counts = new Map(queues.map((queue) => [queue.endpoint, queue]))
-    const explained = await this.endpoints([...counts.keys()], counts)
-    return { totals, worst: explained.filter(({ lane }) => lane.waiting.some((n) => n > 0)) }
+    await this.#ledger.ready()
+    const ranked = new Set<number>()
+    for (const sort of queueSorts) {
+      for (const { endpoint } of await this.#ledger.worst(app, sort, most[sort] ?? 0)) ranked.add(endpoint)
+    }
+    const explained = await this.endpoints([...ranked])
+    const totals = app === null ? this.#ledger.server() : this.#ledger.application(app)
+    return { totals, worst: explained.filter(({ lane }) => lane.queue.waiting > 0) }
   }
 
   /** The endpoints that have failed for longest, of an application or of all with null: up to `worstKept`. */
@@ -153,10 +171,8 @@ export class Explainer {
   }
 
   /** Several endpoints by key, in this order. Deleted ones are left out. */
-  async endpoints(
-    keys: readonly number[],
-    counts?: ReadonlyMap<number, CountedQueue>,
-  ): Promise<readonly ExplainedEndpoint[]> {
+  async endpoints(keys: readonly number[]): Promise<readonly ExplainedEndpoint[]> {
+    await this.#ledger.ready()
     const endpoints = await this.#store.loadEndpoints(keys)
     const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
     const asked = await this.#ask([...byKey.keys()])
@@ -164,7 +180,7 @@ export class Explainer {
       const endpoint = byKey.get(key)
       const lane = endpoint && (await this.#findLane(endpoint, asked))
       if (endpoint === undefined || lane === undefined) return []
-      return [this.#explain(endpoint, await this.#inLine(endpoint, lane), counts?.get(key))]
+      return [this.#explain(endpoint, await this.#inLine(endpoint, lane))]
     }
     const explained: ExplainedEndpoint[] = []
     for (let at = 0; at < keys.length; at += lanesAtOnce) {
@@ -174,18 +190,10 @@ export class Explainer {
     return explained
   }
 
-  /** Callers that ask while a survey is under way share it. */
-  #survey(app: number | null): Promise<Survey> {
-    const known = this.#surveys.get(app)
-    if (known !== undefined) return known
-    const survey = surveyQueues(this.#store, this.#clock, app).finally(() => this.#surveys.delete(app))
-    this.#surveys.set(app, survey)
-    return survey
-  }
-
-  /** A lane with the state that its owner reports. */
-  async lane(endpoint: Endpoint): Promise<KnownLane> {
-    return this.#lane(endpoint, await this.#ask([endpoint.key]))
+  /** Has the queues of these endpoints counted, as far as the ledger does not know them. */
+  async #know(endpoints: readonly number[]): Promise<void> {
+    await this.#ledger.ready()
+    for (const endpoint of endpoints) await this.#ledger.refresh(endpoint)
   }
 
   /** Looks at lanes, for `states` and `nextAttempts`. The owners of busy lanes are asked, all at once. */
@@ -215,19 +223,21 @@ export class Explainer {
   }
 
   /**
-   * When each of these waiting deliveries moves next: the instant that `delivery` gives. For most, the state of their lane
-   * tells; the queue is read for deliveries that keep an order, coalesce, or wait for a limit that others may use first.
+   * When the turn of each of these waiting deliveries comes: the instant that `delivery` gives. Of a delivery that waits alone,
+   * the state of its lane tells; otherwise its queue is read.
    */
   async nextAttempts(waiting: readonly WaitingDelivery[], { lanes, asked }: Look): Promise<(EpochMs | null)[]> {
     const found: (EpochMs | null)[] = []
+    await this.#know([...new Set(waiting.map(({ endpoint }) => endpoint.key))])
     for (let at = 0; at < waiting.length; at += lanesAtOnce) {
       await Turns.by(this.#clock).next()
       const some = waiting.slice(at, at + lanesAtOnce).map(async (delivery) => {
         const lane = lanes.get(delivery.endpoint.key)
         if (lane === undefined) return null
-        const why = whyByLane(delivery, lane)
-        if (why !== undefined) return why.nextAt
-        return (await this.#explainDelivery(delivery.message, delivery.endpoint, asked)).why.nextAt
+        const isAlone = this.#ledger.endpoint(delivery.endpoint.key).waiting < 2
+        const why = isAlone ? whyByLane(delivery, lane) : undefined
+        if (why !== undefined) return why.expectedAt
+        return (await this.#explainDelivery(delivery.message, delivery.endpoint, asked)).why.expectedAt
       })
       found.push(...(await Promise.all(some)))
     }
@@ -239,16 +249,8 @@ export class Explainer {
     return state
   }
 
-  /** Without a count of the whole queue, each class is counted up to a limit. */
-  #explain(endpoint: Endpoint, known: KnownLane, counted?: Omit<CountedQueue, 'app'>): ExplainedEndpoint {
-    const lane = { ...known, waiting: counted?.waiting ?? known.waiting }
-    const [fresh, timed, replay] = lane.waiting
-    const { count: total, isExact } = counted ?? {
-      count: fresh + timed + replay,
-      isExact: lane.waiting.every((count) => count < countLimit),
-    }
-    const why = whyWaiting({ endpoint, lane, total, isExact })
-    return { endpoint, why, lane, total, isExact, oldestSince: counted?.oldest ?? lane.oldestSince }
+  #explain(endpoint: Endpoint, lane: KnownLane): ExplainedEndpoint {
+    return { endpoint, lane, why: whyWaiting({ endpoint, lane, queue: lane.queue, load: lane.load }) }
   }
 
   /** A queued delivery with the facts of its row, and in an ordered lane the delivery in front of it. */
@@ -258,13 +260,13 @@ export class Explainer {
     const place = queued && { class: queued.class, dueAt: queued.dueAt, message: delivery.message }
     const row = place && (await this.#store.findRow(key, place))
     // Settled between the two reads.
-    if (row === undefined) return queued && { ...queued, retryInMs: 0, endsAt: null, first: null }
+    if (row === undefined) return queued && { ...queued, retryInMs: 0, orderKey: null, endsAt: null, first: null }
     const { retryInMs, orderKey } = row
     const endsAt = Math.min(row.expiresAt ?? Number.POSITIVE_INFINITY, row.since + retryPolicyOf(endpoint).maxAgeMs)
     const isOrdered = place?.class !== replay && (flow.order === 'fifo' || (flow.order === 'key' && orderKey !== null))
     const first =
       isOrdered && (await this.#store.findFront(key, flow.order === 'fifo' ? null : orderKey, place ?? null))
-    return queued && { ...queued, retryInMs, endsAt, first: first || null }
+    return queued && { ...queued, retryInMs, orderKey, endsAt, first: first || null }
   }
 
   /** A lane with the front of its queue, where every delivery waits behind it. */
@@ -317,7 +319,17 @@ export class Explainer {
     const isSame = word !== undefined && word.owner === (lane.owner?.worker ?? null)
     const live = isSame && word.live !== null ? { ...word.live, at: Math.min(word.live.at, lane.now) } : null
     const rate = effectiveRate(endpoint, lane.appSettings, this.#serverDefaults)
-    return { ...lane, ...rate, live, silent: isSame && lane.owner !== null && live === null, first: null }
+    const load = this.#ledger.load(endpoint.key, live?.snapshot.inFlight ?? 0)
+    return {
+      ...lane,
+      ...rate,
+      concurrency: concurrencyOf(endpoint),
+      queue: this.#ledger.endpoint(endpoint.key),
+      load,
+      live,
+      silent: isSame && lane.owner !== null && live === null,
+      first: null,
+    }
   }
 }
 
@@ -326,18 +338,12 @@ function whyByLane({ message, endpoint, latest, replaying }: WaitingDelivery, la
   if (endpoint.flow.order !== 'none' || endpoint.flow.coalesce !== null) return undefined
   const dueAt = replaying ? null : (latest?.nextAt ?? message.deliverAt)
   const itsClass = replaying ? replay : dueAt === null ? fresh : timed
-  const queued = { class: itsClass, dueAt: dueAt ?? 0, attempts: latest?.n ?? 0, ahead: 0 }
+  const attempts = latest?.n ?? 0
+  const turn = { ahead: 0, line: 0, isExact: true, notBefore: dueAt ?? 0, share: 1, higher: 0, keyMs: 0 }
+  const queued = { class: itsClass, dueAt: dueAt ?? 0, attempts, turn }
   const why = whyNotDelivered({ message, endpoint, latest, dead: undefined, queued, lane })
   const dependsOnOthers = isPaced(why) || (why.reason === 'waiting_for_worker' && why.nextAt !== null)
   return dependsOnOthers ? undefined : why
-}
-
-/** Deliveries of other classes that go first: fresh ones before retries, both before replays. An ordered lane ignores classes. */
-function servedBefore(row: QueuedRow, { flow }: Endpoint, { waiting, nextTimedAt, now }: LaneFacts): number {
-  const [isFresh, isTimed] = waiting
-  if (row.class === fresh || (row.class !== replay && flow.order !== 'none')) return 0
-  const due = nextTimedAt !== null && nextTimedAt <= now ? isTimed : 0
-  return row.class === replay ? isFresh + due : isFresh
 }
 
 /** The owners that were asked, with their answers. */
@@ -360,5 +366,5 @@ type ExplainerStore = Pick<
   | 'latestAttempts'
   | 'loadAttempts'
   | 'loadEndpoints'
-  | keyof WaitingQueues
+  | keyof Pick<WaitingQueues, 'endpointKeys'>
 >

@@ -1,8 +1,6 @@
-import type { EpochMs } from '../../domain/clock.ts'
-import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
 import { applications, noRegions, openRegions } from '../../features/applications/rows.ts'
 import { subjectRules } from '../../features/erasure/rows.ts'
-import type { QueueCount, RowPlace, WaitingQueues } from '../lanes.ts'
+import type { RowPlace, WaitingQueues } from '../lanes.ts'
 import { uncoalesced } from '../plan.ts'
 import {
   type Intake,
@@ -13,7 +11,6 @@ import {
   staleTries,
   type WaitingCount,
 } from '../publishing.ts'
-import { rowsOf } from './dialect.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { type SubscriptionRow, toSubscription } from './receiver-rows.ts'
 import { listStart, type Shape, statement } from './statement.ts'
@@ -60,11 +57,11 @@ const countPage = statement<Omit<WaitingCount, 'app'> & { readonly app: number |
   flags: ['stopped'],
 })`
   select endpoint, class, count(*) as count, sum(case when due <= :now - :late_ms then 1 else 0 end) as late,
-         :now - min(due) as "dueAgoMs",
+         :now - min(due) as "dueAgoMs", min(since) as "oldestSince",
          (select app from lane where lane.endpoint = page.endpoint limit 1) as app,
          (select stopped from lane where lane.endpoint = page.endpoint limit 1) as stopped
     from (
-      select endpoint, class, case when held_until > due_at then held_until else due_at end as due
+      select endpoint, class, since, case when held_until > due_at then held_until else due_at end as due
         ${behind} and (${place}) <= (:to_endpoint, :to_class, :to_due_at, :to_message)
        order by ${place} limit :limit
     ) as page
@@ -83,38 +80,25 @@ const selectOfAll = statement<{ endpoint: number; app: number }>('all-endpoint-k
   select key as endpoint, app from endpoint where key > :after and app > 0 and deleted_at is null
    order by key limit :limit`
 
-/** The first endpoint behind another that has rows: a seek of pending's primary key. */
-const nextQueued = (after: string) => `
-  (select pending.endpoint from pending where pending.endpoint > ${after} order by pending.endpoint limit 1)`
-// The walk ends with a null. Endpoints of the management application and deleted ones have no `app`.
-const walkQueued = statement<{ endpoint: number; app: number | null }>('queued-endpoints')`
-  with recursive walk (endpoint, n) as (
-    select ${nextQueued('cast(:after as bigint)')}, 1
-    union all
-    select ${nextQueued('walk.endpoint')}, n + 1 from walk where endpoint is not null and n < cast(:limit as bigint)
-  )
-  select endpoint, (
-           select app from endpoint where key = walk.endpoint and app > 0 and deleted_at is null limit 1) as app
-    from walk where endpoint is not null`
-
-// Each is a range of pending's primary key, read no further than the limit.
-const front = (column: string) => `
-  select ${column} from pending where pending.endpoint = asked.endpoint
-   order by class, due_at, message limit cast(:limit as bigint)`
-const countFronts = statement<{ endpoint: number; count: number; oldest: EpochMs | null }>('count-fronts')`
-  select endpoint, (select count(*) from (${front('1 as one')}) as counted) as count,
-         (select min(since) from (${front('since')}) as counted) as oldest
-    from ${rowsOf(':queues', 'asked', { endpoint: 'bigint' })}`
-
-const rowPlace = 'class, due_at, message'
-const behindRow = `from pending where endpoint = :endpoint and (${rowPlace}) > (:class, :due_at, :message)`
-const selectEnd = statement<RowPlace>('end-of-part')`
-  select class, due_at as "dueAt", message ${behindRow} order by ${rowPlace} limit 1 offset cast(:limit as bigint) - 1`
-const countPart = statement<{ class: Class; count: number; oldest: EpochMs }>('count-part')`
-  select class, count(*) as count, min(since) as oldest from (
-    select class, since ${behindRow} and (${rowPlace}) <= (:to_class, :to_due_at, :to_message)
-     order by ${rowPlace} limit :limit) as part
-   group by class`
+const rowPlace = 'class, due_at as "dueAt", message'
+const selectRungs = statement<RowPlace>('queue-rungs')`
+  select class, "dueAt", message from (
+    select ${rowPlace}, row_number() over (order by ${place}) as n from (
+      select ${place} ${behind} and endpoint = :endpoint order by ${place} limit cast(:limit as bigint)
+    ) as part
+  ) as numbered where n % cast(:every as bigint) = 0 order by n`
+// Postgres scans the whole index when the two bounds are all that it is given: the order and the limit have it read the range.
+const range = `
+  ${behind} and (${place}) < (:endpoint, :to_class, :to_due_at, :to_message)
+   order by ${place} limit cast(:limit as bigint)`
+const countRange = statement<{ count: number }>('count-range')`
+  select count(*) as count from (
+    select 1 as one ${range}
+  ) as counted`
+const countOfKey = statement<{ count: number }>('count-range-of-key')`
+  select count(*) as count from (
+    select order_key ${range}
+  ) as counted where order_key = :order_key`
 
 /** The reads that a publish and its limits need, and counts of the queues of endpoints. */
 export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 'surveyWaiting'> & WaitingQueues> {
@@ -156,14 +140,6 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       }
     },
 
-    *queuedEndpoints(after, limit) {
-      const rows = yield* port.relaxed.all(walkQueued, { after: after ?? -1, limit })
-      return {
-        endpoints: rows.flatMap(({ endpoint, app }) => (app === null ? [] : [{ endpoint, app }])),
-        next: rows.length < limit ? null : (rows.at(-1)?.endpoint ?? null),
-      }
-    },
-
     *endpointKeys(app, after, limit) {
       const values = { after: after ?? listStart('ascending'), limit }
       return app === null
@@ -171,30 +147,17 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
         : yield* port.relaxed.all(selectOfApp, { ...values, app })
     },
 
-    *countFronts(endpoints, limit) {
-      if (endpoints.length === 0) return []
-      const queues = endpoints.map((endpoint) => ({ endpoint }))
-      const rows = yield* port.relaxed.all(countFronts, { queues, limit })
-      return rows.flatMap(({ oldest, ...row }): QueueCount[] => (oldest === null ? [] : [{ ...row, oldest }]))
+    *queueRungs(endpoint, after, every, limit) {
+      return yield* port.relaxed.all(selectRungs, { ...placeAt(endpoint, after), every, limit })
     },
 
-    *countPart(endpoint, after, limit) {
-      const from = {
-        endpoint,
-        class: after?.class ?? 0,
-        due_at: after?.dueAt ?? -1,
-        message: after?.message ?? 0,
-        limit,
-      }
-      const last = yield* port.relaxed.first(selectEnd, from)
-      // Rows may have left the queue since: the part ends at `last`, and the next part counts the rows behind it.
-      const to = last ?? end
-      const values = { ...from, to_class: to.class, to_due_at: to.dueAt, to_message: to.message }
-      const counted = yield* port.relaxed.all(countPart, values)
-      const of = (itsClass: Class) => counted.find((row) => row.class === itsClass)?.count ?? 0
-      const oldest = counted.length === 0 ? null : Math.min(...counted.map((row) => row.oldest))
-      const waiting = [of(fresh), of(timed), of(replay)] as const
-      return { waiting, oldest, next: last ?? null }
+    *countRange(endpoint, after, { class: itsClass, dueAt, message }, limit, orderKey = null) {
+      const to = { to_class: itsClass, to_due_at: dueAt, to_message: message }
+      const values = { ...placeAt(endpoint, after), ...to, limit }
+      const row = yield* orderKey === null
+        ? port.relaxed.first(countRange, values)
+        : port.relaxed.first(countOfKey, { ...values, order_key: orderKey })
+      return row?.count ?? 0
     },
   }
 }
@@ -218,4 +181,9 @@ export function* publishEnlisted(
     const published = yield* publish(publication)
     if (published.state !== 'stale' || tries === staleTries) return { publication, published }
   }
+}
+
+/** A place in a queue; null stands for its begin. */
+function placeAt(endpoint: number, place: RowPlace | null) {
+  return { endpoint, class: place?.class ?? -1, due_at: place?.dueAt ?? 0, message: place?.message ?? 0 }
 }

@@ -1,8 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
+import { type Class, fresh, timed } from '../../domain/delivery.ts'
 import { skipMark } from '../delivering.ts'
 import {
-  countLimit,
   type FrontAnswer,
   type FrontRow,
   type LaneFacts,
@@ -11,6 +10,7 @@ import {
   type LaneViews,
   type RowStatus,
   type StoredAnswer,
+  searchLimit,
 } from '../lanes.ts'
 import type { Store } from '../store.ts'
 import { among, greatest, has, rowsOf } from './dialect.ts'
@@ -53,7 +53,7 @@ const countLanes = statement<LaneGroup & { readonly last: number }>('count-lanes
     ) as page
    group by owned, stopped, due, region, health, health_at, named`
 
-type LaneRow = Omit<LaneFacts, 'owner' | 'waiting' | 'oldestSince'> & {
+type LaneRow = Omit<LaneFacts, 'owner'> & {
   readonly owner: number | null
   readonly description: string | null
   readonly leaseUntil: EpochMs | null
@@ -70,12 +70,6 @@ const selectLane = statement<LaneRow>('lane', { flags: ['stopped'], json: ['appS
     from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
     left join worker on worker.id = lane.owner
    where lane.endpoint = :endpoint`
-const countOf = (itsClass: Class) => `
-  select ${itsClass} as class, count(*) as count, min(since) as oldest from (
-    select since from pending where endpoint = :endpoint and class = ${itsClass} limit ${countLimit}) as class_${itsClass}`
-const countClasses = statement<{ count: number; oldest: EpochMs | null }>('count-classes')`
-  ${classes.map(countOf).join(' union all ')} order by class`
-
 const retryInMs = `${sqlRetryInMs('held_until', ':now')} as "retryInMs"`
 /** A row whose `retryInMs` is as stored: see `toRetryInMs`. */
 type Stored<Row> = Omit<Row, 'retryInMs'> & { readonly retryInMs: number | null }
@@ -89,7 +83,7 @@ const firstOf = (itsClass: Class) => `
       select message, due_at, attempts, held_until, order_key from pending
        where endpoint = :endpoint and class = ${itsClass} and (due_at, message) < (:due_at, :message)
          ${itsClass === timed ? 'and due_at <= :now' : ''}
-       order by due_at, message limit ${countLimit}) as line
+       order by due_at, message limit ${searchLimit}) as line
      where cast(:order_key as bigint) is null or order_key = :order_key
      order by due_at, message limit 1) as ${itsClass === timed ? 'timed' : 'fresh'}_front`
 const selectFront = statement<Stored<FrontRow>>('front-of-lane')`
@@ -151,15 +145,10 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Store, 'findLane' | 
     *findLane(endpoint) {
       const row = yield* port.first(selectLane, { endpoint })
       if (row === undefined) return undefined
-      const counted = yield* port.all(countClasses, { endpoint })
-      const [freshCount = 0, timedCount = 0, replayCount = 0] = counted.map(({ count }) => count)
-      const since = counted.flatMap(({ oldest }) => oldest ?? [])
       const { owner, description, leaseUntil, ...facts } = row
       return {
         ...facts,
         owner: owner === null ? null : { worker: owner, description: description ?? '', leaseUntil: leaseUntil ?? 0 },
-        waiting: [freshCount, timedCount, replayCount],
-        oldestSince: since.length === 0 ? null : Math.min(...since),
       }
     },
 

@@ -2,7 +2,6 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { bringForwardMs, nearMs } from '../../features/dead-letters/store.ts'
-import { countLimit } from '../lanes.ts'
 import type { DeliveryKey } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { firstLookMs } from '../publishing.ts'
@@ -40,13 +39,9 @@ const searchRanges = statement<QueuePlace>('search-queues')`
        and pending.due_at >= wanted.earliest and pending.due_at <= wanted.latest
        and ${among('pending.message + 0', ':messages')}`,
     )}`
-const selectQueued = statement<{ attempts: number; ahead: number }>('find-queued')`
-  select attempts, (
-           select count(*) from (
-             select 1 from pending
-              where endpoint = :endpoint and class = :class and (due_at, message) < (:due_at, :message)
-              limit ${countLimit}) as counted) as ahead
-    from pending where endpoint = :endpoint and class = :class and due_at = :due_at and message = :message`
+const selectQueued = statement<{ attempts: number }>('find-queued')`
+  select attempts from pending
+   where endpoint = :endpoint and class = :class and due_at = :due_at and message = :message`
 
 // Locked, so that the body of none is erased as delivered until the transaction ends.
 const selectSendable = statement<{ key: number; plan: Plan | null }>('sendable', { json: ['plan'] })`
@@ -117,7 +112,7 @@ export function queues(port: Port): Methods<Pick<Store, 'replay' | 'findReplayin
       const [found] = yield* findPlaces(port, [delivery])
       if (found === undefined) return undefined
       const row = yield* port.first(selectQueued, { ...found })
-      return row && { class: found.class, dueAt: found.due_at, attempts: row.attempts, ahead: row.ahead }
+      return row && { class: found.class, dueAt: found.due_at, attempts: row.attempts }
     },
   }
 }

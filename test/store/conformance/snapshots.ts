@@ -74,14 +74,12 @@ export function snapshots(open: Open): void {
     assert.deepEqual(await world.store.readAnswers([]), [])
   })
 
-  test('the queues of endpoints are counted by their fronts, and one queue part by part', async (t) => {
+  test('the endpoints of an application are walked in pages', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const [one, two, three] = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
     assert(one && two && three)
     const { store } = world
-    for (let i = 0; i < 5; i++) await world.publish([three], { delayMs: i % 2 === 0 ? 0 : 60_000 })
-    await world.publish([one])
     const keys = [one.key, two.key, three.key].toSorted((a, b) => a - b)
     const found = await store.endpointKeys(app.key, null, 2)
     assert.deepEqual(
@@ -94,26 +92,33 @@ export function snapshots(open: Open): void {
       keys.slice(2),
     )
     assert.ok((await store.endpointKeys(null, null, 100)).length >= 3)
+  })
 
-    const fronts = await store.countFronts([three.key, two.key, one.key], 3)
-    const counts = new Map(fronts.map(({ endpoint, count }) => [endpoint, count]))
-    assert.deepEqual([counts.get(one.key), counts.get(two.key), counts.get(three.key)], [1, undefined, 3])
-    const { now, oldestSince } = await laneOf(world, three.key)
-    assert.equal(fronts.find(({ endpoint }) => endpoint === three.key)?.oldest, oldestSince)
-    assert.ok(oldestSince !== null && oldestSince <= now)
-    assert.deepEqual(await store.countFronts([], 3), [])
-
-    const counted = [0, 0, 0]
-    let oldest = Number.POSITIVE_INFINITY
-    let part = await store.countPart(three.key, null, 2)
-    for (;;) {
-      for (const [itsClass, count] of part.waiting.entries()) counted[itsClass] = (counted[itsClass] ?? 0) + count
-      oldest = Math.min(oldest, part.oldest ?? oldest)
-      if (part.next === null) break
-      part = await store.countPart(three.key, part.next, 2)
+  test('a queue has rungs, and the rows between two places are counted', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application(), { flow: { order: 'key' } })
+    const { store } = world
+    for (let i = 0; i < 10; i++) {
+      const special = [{ endpoint: endpoint.key, orderKey: i % 2 }]
+      await world.publish([endpoint], { delayMs: i < 7 ? 0 : 60_000 * i, special })
     }
-    assert.deepEqual([counted, oldest], [[3, 2, 0], oldestSince])
-    assert.deepEqual(await store.countPart(two.key, null, 2), { waiting: [0, 0, 0], oldest: null, next: null })
+    const rungs = await store.queueRungs(endpoint.key, null, 3, 100)
+    assert.deepEqual(
+      rungs.map((rung) => rung.class),
+      [0, 0, 1],
+    )
+    const [first, second, third] = rungs
+    assert(first && second && third)
+    assert.deepEqual(await store.queueRungs(endpoint.key, null, 3, 6), [first, second])
+    assert.deepEqual(await store.queueRungs(endpoint.key, first, 3, 100), [second, third])
+    const count = (...places: Parameters<typeof store.countRange> extends [number, ...infer Rest] ? Rest : never) =>
+      store.countRange(endpoint.key, ...places)
+    assert.deepEqual(
+      [await count(null, first, 100), await count(first, second, 100), await count(first, third, 100)],
+      [2, 2, 5],
+    )
+    assert.equal(await count(null, third, 4), 4, 'no further than the limit')
+    assert.equal(await count(null, third, 100, 0), 4, 'those of a key alone')
   })
 
   test('a row tells what holds it, what it is in order with, and when it expires', async (t) => {
@@ -162,26 +167,29 @@ export function snapshots(open: Open): void {
     assert.equal((await firstOf(2, third.key))?.retryInMs, Number.POSITIVE_INFINITY)
   })
 
-  test('a lane tells since when its longest waiting delivery waits, and how well its receiver does', async (t) => {
+  test('a count tells since when the longest waiting delivery waits, and a lane how well its receiver does', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
     const first = await laneOf(world, endpoint.key)
     assert.deepEqual([first.health, first.healthAgeMs], [null, 0])
-    assert(first.oldestSince !== null && first.oldestSince <= first.now, `${first.oldestSince}`)
+    const oldestSince = async () => {
+      const { counts } = await world.store.surveyWaiting(null, 100)
+      return Math.min(...counts.filter((each) => each.endpoint === endpoint.key).map((each) => each.oldestSince))
+    }
+    const since = await oldestSince()
+    assert(since <= first.now, `${since}`)
     await world.pass(30)
     await world.publish([endpoint])
-    assert.equal((await laneOf(world, endpoint.key)).oldestSince, first.oldestSince)
+    assert.equal(await oldestSince(), since)
     // A retry waits as long as its delivery does.
     await world.settle(worker, world.settlement(endpoint, row, { state: 'waiting', waitMs: 60_000 }))
-    assert.equal((await laneOf(world, endpoint.key)).oldestSince, first.oldestSince)
+    assert.equal(await oldestSince(), since)
     await world.store.settle(worker, [], { ...noEffects, health: [{ endpoint: endpoint.key, health: 'poor' }] })
     await world.pass(30)
     const later = await laneOf(world, endpoint.key)
     assert.equal(later.health, 'poor')
     assert(later.healthAgeMs >= 29 && later.healthAgeMs < 10_000, `${later.healthAgeMs}`)
-    const idle = await world.endpoint(await world.application())
-    assert.equal((await laneOf(world, idle.key)).oldestSince, null)
   })
 }
 

@@ -44,14 +44,4 @@ export function statistics(open: Open): void {
     assert.deepEqual([delivered, failed], [Math.floor(total / 2), Math.ceil(total / 2)])
     assert(calls >= 3, `${calls} calls`)
   })
-
-  test('waiting deliveries are counted up to the limit', async (t) => {
-    const world = await begin(t, open)
-    const app = await world.application()
-    const [endpoint, other] = [await world.endpoint(app), await world.endpoint(app)]
-    for (let i = 0; i < 3; i++) await world.publish([endpoint], { delayMs: i * 1000 })
-    await world.publish([other])
-    assert.equal(await world.store.countWaiting(endpoint.key, 10), 3)
-    assert.equal(await world.store.countWaiting(endpoint.key, 2), 2)
-  })
 }

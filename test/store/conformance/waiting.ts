@@ -29,36 +29,6 @@ export function waiting(open: Open): void {
     }
   })
 
-  test('the endpoints that deliveries wait for are walked in pages, without those that have none or are deleted', async (t) => {
-    const world = await begin(t, open)
-    const [first, second] = [await world.application(), await world.application()]
-    const endpoints = [
-      await world.endpoint(first),
-      await world.endpoint(second),
-      await world.endpoint(first),
-      await world.endpoint(second),
-    ] as const
-    const [a, , c, d] = endpoints
-    for (let i = 0; i < 3; i++) await world.publish([a], { delayMs: i * 60_000 })
-    await world.publish([c])
-    await world.publish([d])
-    await world.store.deleteEndpoint(c.app, c.key)
-    for (const limit of [1, 2, 3, 100]) {
-      const walked = []
-      for (let after: number | null = null, more = true; more; ) {
-        const page: Awaited<ReturnType<typeof world.store.queuedEndpoints>> = await world.store.queuedEndpoints(
-          after,
-          limit,
-        )
-        walked.push(...page.endpoints)
-        after = page.next
-        more = after !== null
-      }
-      const expected = [a, d].map(({ key, app }) => ({ endpoint: key, app }))
-      assert.deepEqual(walked, expected, `in pages of ${limit}`)
-    }
-  })
-
   test('a count of one queue ends with that queue, and the next one begins behind it', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()

@@ -18,11 +18,11 @@ export type AlertSeverity = "warning" | "critical"
 
 export type AlertsOut = { alerts: AlertOut[]; silences: SilenceOut[]; asOf: string }
 
-export type AllWhyItemOut = { appId: string; appUid: string | null; endpointId: string; uid: string | null; url: string; reason: string; detail: string; warning: string | null; nextAt: string | null; emptyAt: string | null; blockers: BlockerOut[]; waiting: LaneWaitingOut; oldestSince: string | null; isLive: boolean; asOf: string }
+export type AllWhyItemOut = { appId: string; appUid: string | null; endpointId: string; uid: string | null; url: string; reason: string; detail: string; warning: string | null; nextAt: string | null; condition: LaneCondition; forecast: WhyForecastOut; blockers: BlockerOut[]; waiting: LaneWaitingOut; oldestSince: string | null; isLive: boolean; asOf: string }
 
 export type AllWhyOut = { detail: string; blockers: BlockerOut[]; waiting: AllWhyWaitingOut; done: boolean; asOf: string; data: AllWhyItemOut[] }
 
-export type AllWhyWaitingOut = { total: number; endpoints: number; isExact: boolean }
+export type AllWhyWaitingOut = { total: number; endpoints: number; isExact: boolean; arrivals: LaneWaitingArrivalsOut; departures: LaneWaitingArrivalsOut; asOf: string }
 
 export type AnyDeadReplayIn = { eventTypes?: string[] | null; reason?: DeadLetterReason | null; before?: string | null; after?: string | null; letters?: DeadReplayLetterIn[] | null; perSecond?: number | null }
 
@@ -260,7 +260,7 @@ export type EndpointSort = "created" | "waiting" | "oldest" | "failing"
 
 export type EndpointStats = { success: number; pending: number; sending: number; fail: number; canceled: number }
 
-export type EndpointSummaryOut = { id: string; appId: string; appUid: string | null; appName: string; uid: string | null; url: string; description: string; state: EndpointSummaryState; reason: string; detail: string; nextAt: string | null; waiting: LaneWaitingOut; oldestSince: string | null; failingSince: string | null }
+export type EndpointSummaryOut = { id: string; appId: string; appUid: string | null; appName: string; uid: string | null; url: string; description: string; state: EndpointSummaryState; reason: string; detail: string; nextAt: string | null; condition: LaneCondition; forecast: WhyForecastOut; waiting: LaneWaitingOut; oldestSince: string | null; failingSince: string | null }
 
 export type EndpointSummaryState = "disabled" | "paused" | "circuit_open" | "held" | "failing" | "throttled" | "active"
 
@@ -274,7 +274,7 @@ export type EndpointUpdatedEvent = { type: "endpoint.updated"; timestamp: string
 
 export type EndpointWhileDisabled = "hold" | "drop"
 
-export type EndpointWhyOut = { endpointId: string; uid: string | null; url: string; reason: string; detail: string; warning: string | null; nextAt: string | null; emptyAt: string | null; blockers: BlockerOut[]; waiting: LaneWaitingOut; oldestSince: string | null; isLive: boolean; asOf: string }
+export type EndpointWhyOut = { endpointId: string; uid: string | null; url: string; reason: string; detail: string; warning: string | null; nextAt: string | null; condition: LaneCondition; forecast: WhyForecastOut; blockers: BlockerOut[]; waiting: LaneWaitingOut; oldestSince: string | null; isLive: boolean; asOf: string }
 
 export type ErasureErasedOut = { messages: number; rewritten: number; cancelled: number; without: number; attempts: number; deadLetters: number; samples: number }
 
@@ -362,17 +362,21 @@ export type LaneCircuitOut = { state: LaneCircuitState; openUntil: string | null
 
 export type LaneCircuitState = "closed" | "open" | "half_open"
 
+export type LaneCondition = "keeping_up" | "catching_up" | "falling_behind" | "blocked" | "stopped"
+
 export type LaneLimitsOut = { throttleRate: number | null; throttlePeriodSeconds: number; burst: number | null; concurrency: number | null; rateFrom: LimitOrigin | null; burstFrom: LimitOrigin | null }
 
 export type LaneLiveOut = { inFlight: number; concurrency: number; queued: number; recording: number; nextTokenAt: string | null; rate: number | null; pace: number | null; crowded: string | null; application: SlotsOut; process: SlotsOut; standstill: string | null; asOf: string }
 
-export type LaneOut = { endpointId: string; state: LaneState; disabled: boolean; disabledReason: string | null; paused: boolean; owner: LaneOwnerOut | null; circuit: LaneCircuitOut; failingSince: string | null; slowedTo: number | null; region: string; workersAlive: number; workersServing: number; waiting: LaneWaitingOut; oldestSince: string | null; live: LaneLiveOut | null; dueAt: string | null; heldUntil: string | null; rateLimitedUntil: string | null; bucketFullAt: string | null; nextTimedAt: string | null; limits: LaneLimitsOut; asOf: string }
+export type LaneOut = { endpointId: string; state: LaneState; disabled: boolean; disabledReason: string | null; paused: boolean; owner: LaneOwnerOut | null; circuit: LaneCircuitOut; failingSince: string | null; slowedTo: number | null; region: string; workersAlive: number; workersServing: number; condition: LaneCondition; forecast: WhyForecastOut; waiting: LaneWaitingOut; oldestSince: string | null; live: LaneLiveOut | null; dueAt: string | null; heldUntil: string | null; rateLimitedUntil: string | null; bucketFullAt: string | null; nextTimedAt: string | null; limits: LaneLimitsOut; asOf: string }
 
 export type LaneOwnerOut = { worker: number; description: string; leaseUntil: string }
 
 export type LaneState = "active" | "throttled" | "failing" | "held" | "circuit_open" | "paused" | "disabled"
 
-export type LaneWaitingOut = { fresh: number; timed: number; replay: number; total: number; isExact: boolean }
+export type LaneWaitingArrivalsOut = { recent: number; lasting: number }
+
+export type LaneWaitingOut = { fresh: number; timed: number; replay: number; total: number; isExact: boolean; arrivals: LaneWaitingArrivalsOut; departures: LaneWaitingArrivalsOut; asOf: string }
 
 export type LeaderOut = { leader: LeaderProcessOut | null }
 
@@ -436,7 +440,7 @@ export type LiveOverviewOut = { at: string; storeUp: boolean; perSecond: LiveOve
 
 export type LiveOverviewPerSecondOut = { accepted: number; delivered: number; failed: number; dead: number }
 
-export type LiveOverviewWaitingOut = { total: number; fresh: number; timed: number; replay: number; behind: number; oldestDueMs: number; endpoints: number }
+export type LiveOverviewWaitingOut = { total: number; fresh: number; timed: number; replay: number; behind: number; oldestDueMs: number; endpoints: number; isExact: boolean; asOf: string }
 
 export type LiveOverviewWorkersOut = { alive: number; inFlight: number; limit: number }
 
@@ -606,7 +610,11 @@ export type ValidationProblemDetail = { loc: string[]; msg: string; type: string
 
 export type WebSessionOut = { id: string; kind: SessionKind; keyId: string | null; name: string | null; appId: string | null; userAgent: string | null; address: string | null; createdAt: string; expiresAt: string; lastUsedAt: string | null; current: boolean }
 
-export type WhyOut = { msgId: string; endpointId: string; reason: string; detail: string; warning: string | null; nextAt: string | null; expectedAt: string | null; blockers: BlockerOut[]; endsAt: string | null; ahead: number; isAheadExact: boolean; attempts: number; lastAttempt: MessageAttemptOut | null; isLive: boolean; asOf: string }
+export type WhyForecastKind = "at" | "drains" | "growing" | "steady" | "needs_operator" | "if_probe_succeeds" | "unknown"
+
+export type WhyForecastOut = { kind: WhyForecastKind; at: string | null; latest: string | null; perSecond: number | null; sentence: string }
+
+export type WhyOut = { msgId: string; endpointId: string; reason: string; detail: string; warning: string | null; expectedAt: string | null; forecast: WhyForecastOut | null; blockers: BlockerOut[]; endsAt: string | null; ahead: number; isAheadExact: boolean; attempts: number; lastAttempt: MessageAttemptOut | null; isLive: boolean; asOf: string }
 
 export type WhySort = "waiting" | "age"
 

@@ -102,13 +102,7 @@ export function EndpointPage({ params }: { params: Params }) {
               ))}
             </ul>
           )}
-          <p class="when">
-            {why.data?.emptyAt != null && (
-              <>
-                At the recent rate, the queue drains <Ago at={why.data.emptyAt} />.
-              </>
-            )}
-          </p>
+          <p class="when">{why.data && why.data.waiting.total > 0 && why.data.forecast.sentence}</p>
         </div>
         {shownLane && why.data && <LanePicture lane={shownLane} why={why.data} />}
       </section>

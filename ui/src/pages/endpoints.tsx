@@ -5,7 +5,7 @@ import type { EndpointSummaryOut } from '../api/schema.ts'
 import { Empty, Failure, Page, SearchField, Segmented } from '../parts/page.tsx'
 import { Pill } from '../parts/pill.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { figure, shortUrl } from '../parts/text.ts'
+import { shortUrl, waitingFigure } from '../parts/text.ts'
 import { Age } from '../parts/time.tsx'
 import { query, setQuery } from '../router.ts'
 import { useSparklines } from './sparklines.tsx'
@@ -138,8 +138,7 @@ function columnsOf(withApp: boolean, lines: ReturnType<typeof useSparklines>): C
       width: '64px',
       align: 'end',
       narrow: 'hide',
-      cell: ({ waiting }) =>
-        waiting.total === 0 ? <span class="faint">0</span> : `${figure(waiting.total)}${waiting.isExact ? '' : '+'}`,
+      cell: ({ waiting }) => (waiting.total === 0 ? <span class="faint">0</span> : waitingFigure(waiting)),
     },
     {
       name: 'Oldest',

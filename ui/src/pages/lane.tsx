@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { EndpointWhyOut, LaneOut } from '../api/schema.ts'
 import type { Tone } from '../parts/pill.tsx'
-import { figure, perSecond } from '../parts/text.ts'
+import { figure, perSecond, waitingFigure } from '../parts/text.ts'
 import { Ago, Since } from '../parts/time.tsx'
 
 interface StageProps {
@@ -60,7 +60,7 @@ export function LanePicture({ lane, why }: { lane: LaneOut; why: EndpointWhyOut 
     <ol class="lane" aria-label="Lane">
       <Stage
         name="Waiting"
-        value={`${figure(waiting.total)}${waiting.isExact ? '' : '+'}`}
+        value={waitingFigure(waiting)}
         tone={lane.disabled || lane.paused ? 'quiet' : !isIdle && stopped('queue') ? 'wait' : undefined}
         note={
           isIdle ? (

@@ -5,7 +5,7 @@ import { type Live, useLive } from '../api/live.ts'
 import type { HistoryOut, LiveAttemptOut } from '../api/schema.ts'
 import { Empty, Page, Section, Stat } from '../parts/page.tsx'
 import { Status } from '../parts/pill.tsx'
-import { brief, exact, figure, perSecond, share } from '../parts/text.ts'
+import { brief, exact, figure, perSecond, share, waitingFigure } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { Findings } from './findings.tsx'
 import { chosenRange, ServerCharts, useHistory } from './history.tsx'
@@ -60,7 +60,7 @@ function Stats({ live: { overview }, history }: { live: Live; history: HistoryOu
       />
       <Stat
         name="Waiting"
-        value={figure(waiting?.total)}
+        value={waiting == null ? '–' : waitingFigure(waiting)}
         note={waiting == null ? undefined : waiting.behind === 0 ? 'none behind' : `${figure(waiting.behind)} behind`}
         tone={waiting != null && waiting.behind > 0 ? 'wait' : undefined}
         href="/endpoints?sort=waiting"

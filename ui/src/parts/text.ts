@@ -17,6 +17,11 @@ export function exact(value: number): string {
   return whole.format(value)
 }
 
+/** How many wait: `7,471`, or `about 7,500` when the number is not exact. */
+export function waitingFigure({ total, isExact }: { readonly total: number; readonly isExact: boolean }): string {
+  return isExact || total < 100 ? exact(total) : `about ${exact(Number(total.toPrecision(2)))}`
+}
+
 /** `99.8 %`; a share that is not quite all never reads as 100 %. */
 export function share(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return '–'

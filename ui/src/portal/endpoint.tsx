@@ -15,7 +15,7 @@ import { Button, Id } from '../parts/button.tsx'
 import { confirm } from '../parts/dialog.tsx'
 import { Menu, type MenuItem } from '../parts/menu.tsx'
 import { Facts, Failure, Loading, Page, Section, Segmented, Stat } from '../parts/page.tsx'
-import { exact, figure, share, shortUrl, span } from '../parts/text.ts'
+import { figure, share, shortUrl, span, waitingFigure } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
 import { navigate, type Params, query, setQuery } from '../router.ts'
@@ -212,11 +212,7 @@ function Activity({ at, live, waiting }: ActivityProps) {
         />
         <Stat name="Success" value={share(ok)} note="of attempts" tone={(ok ?? 1) < 0.9 ? 'wait' : undefined} />
         <Stat name="Time to answer" value={span(totals?.latencyMs.p95)} note="95 % are faster" />
-        <Stat
-          name="Waiting"
-          value={waiting === undefined ? '–' : `${exact(waiting.total)}${waiting.isExact ? '' : '+'}`}
-          note="now"
-        />
+        <Stat name="Waiting" value={waiting === undefined ? '–' : waitingFigure(waiting)} note="now" />
       </div>
       <EndpointCharts app={at.app_id} endpoint={at.endpoint_id} />
       <Attempts at={at} live={live} hrefOf={({ msgId, id }) => `/portal/message/${msgId}?attempt=${id}`} />
