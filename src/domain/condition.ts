@@ -43,7 +43,7 @@ export function loadOf(before: Load, waiting: number, underWay: number, flow: Fl
   return { isBehind, isGrowing }
 }
 
-/** What keeps the deliveries of a lane from going out, as far as the word for its state is concerned. */
+/** The obstacle that keeps the deliveries of a lane from going out: an operator ends it, or time does. */
 export type Obstacle = 'operator' | 'time' | 'none'
 
 export function conditionOf(obstacle: Obstacle, { isBehind, isGrowing }: Load, waiting: number): Condition {

@@ -3,7 +3,7 @@ import { aboutMany, moment, perSecond } from './phrases.ts'
 import type { FlowRate, FlowRates } from './queue-flow.ts'
 
 /**
- * What becomes of a queue, or when the turn of one delivery comes:
+ * The future of a queue, or of the turn of one delivery:
  *   at                — its turn comes then, or within the range;
  *   drains            — the queue is empty then, or within the range;
  *   growing           — more arrives than leaves, so that there is no date;
@@ -35,7 +35,7 @@ export interface Forecast {
   readonly sentence: string
 }
 
-/** What is known of the pace of a lane. */
+/** The pace of a lane, as far as it is known. */
 export interface LaneOutlook extends FlowRates {
   readonly now: EpochMs
   /** Nothing of the lane starts before; `now` or earlier when it may send. */
@@ -166,7 +166,7 @@ export interface QueueLoad {
   readonly isExact: boolean
 }
 
-/** What becomes of a queue. */
+/** Predicts the future of a queue. */
 export function forecastQueue(lane: LaneOutlook, { waiting, isExact }: QueueLoad): Forecast {
   const { now } = lane
   const many = `${aboutMany(waiting, isExact, 'delivery', 'deliveries')} waiting`

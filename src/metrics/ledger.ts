@@ -30,7 +30,7 @@ interface LedgerDeps {
   readonly store: CountedStore & Pick<Store, 'countRange'>
   readonly clock: Clock
   /**
-   * Whether the ledger is told of the commits of this process (`observed`). Without that, each caller that asks has everything
+   * Whether this process reports its commits to the ledger (`observed`). Without that, each caller that asks has everything
    * counted, which suits a process that asks seldom.
    */
   readonly isTold?: boolean

@@ -51,7 +51,7 @@ export type CountedStore = Pick<Store, 'surveyWaiting' | 'queueRungs'>
  */
 export class QueueCount {
   readonly #store: CountedStore
-  /** Whether a page is read at once when it is asked for: changes that are told afterwards happened afterwards. */
+  /** Whether a page is read at once when it is asked for: changes that are reported afterwards happened afterwards. */
   readonly #readsAtOnce: boolean
   #next: QueueCursor | null
   #isOver = false

@@ -52,7 +52,7 @@ function finite(rate: number): number | null {
   return Number.isFinite(rate) ? rate : null
 }
 
-/** What is known of the pace of a lane, with the blockers that hold it up. */
+/** Makes the outlook of a lane from its limits, its snapshot and its blockers. */
 export function outlookOf(
   endpoint: Partial<Pick<Endpoint, 'flow'>>,
   lane: LaneStatus & LanePace,
