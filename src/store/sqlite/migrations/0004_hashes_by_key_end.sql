@@ -1,4 +1,4 @@
--- contract since 2: no program since then looks into the table.
+-- contract since 3: no program since then looks into the table.
 
 insert into taken_hash (day, seq, mark, hash, fingerprint, expires_at, message, status, answer)
 select day, (select coalesce(max(seq), 0) from taken_hash t where t.day = i.day) + row_number() over (partition by day order by expires_at),

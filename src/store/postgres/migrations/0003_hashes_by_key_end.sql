@@ -1,1 +1,0 @@
--- contract since 2: SQLite has no table of hashes by their key any more; nothing changes here.

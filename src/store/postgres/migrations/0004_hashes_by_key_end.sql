@@ -1,0 +1,1 @@
+-- contract since 3: SQLite has no table of hashes by their key any more; nothing changes here.
