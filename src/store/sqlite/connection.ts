@@ -10,7 +10,7 @@ import { isUnsynced } from './trouble.ts'
 import type { Disk } from './write-ahead-log.ts'
 
 /** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
-interface Query<Row> {
+export interface Query<Row> {
   get(...values: Values): Row | undefined
   all(...values: Values): Row[]
   run(...values: Values): { readonly changes: number }
@@ -102,8 +102,8 @@ export class Connection {
   }
 
   /**
-   * As `prepare`, for wide rows that many callers read: each is a copy of one blank row, so that all have the same shape. What Node
-   * makes takes three times the memory.
+   * As `prepare`, for wide rows that many callers read: each is a copy of one blank row, so that all have the same shape. The objects
+   * that Node makes take three times the memory.
    */
   prepareAlike<Row>(sql: string): Query<Row> {
     const statement = this.statement(sql)
