@@ -45,7 +45,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   sustained,
 }
 /** Beyond the minutes that a long scenario is asked to run. */
-const limitMs = 300_000
+const limitMs = 600_000
 
 interface Options {
   readonly store: StoreKind

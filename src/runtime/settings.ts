@@ -54,7 +54,7 @@ export const settings = {
   ),
   storePasswordFile: setting(filePath, null, 'file with the password of Postgres; read again when a login is refused'),
   storePasswordCommand: setting(commandLine, null, 'command that prints the password of Postgres', 'secret'),
-  connections: setting(count(2, 200), null, 'connections to Postgres at most; default: 9, or 6 to a pooler'),
+  connections: setting(count(3, 200), null, 'connections to Postgres at most; default: 9, or 6 to a pooler'),
   listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port', 'api'),
   processes: setting(
     processCount,

@@ -150,6 +150,37 @@ test('eight processes share a pooler with twenty connections', { skip }, async (
   await Promise.all(stores.flatMap((store) => Array.from({ length: 20 }, () => store.hasMessages())))
 })
 
+test('three processes share a pooler with twenty connections in session mode, which keeps each for one client', {
+  skip,
+}, async (t) => {
+  const pooler = await startPgBouncer(await newDatabase(), { pool_mode: 'session', default_pool_size: '20' })
+  atEnd(t, () => pooler.close())
+  const stores = await Promise.all(Array.from({ length: 3 }, () => openPostgresStore(context, { url: pooler.url })))
+  atEnd(t, () => Promise.all(stores.map((store) => store.close())))
+  // Each process opens all of its connections, and none waits for one of another.
+  await Promise.all(stores.flatMap((store) => Array.from({ length: 40 }, () => store.hasMessages())))
+  await Promise.all(
+    stores.map((store) => store.createApplication({ name: 'A', uid: null, throttleRate: null, metadata: {} })),
+  )
+})
+
+test('a process has as many connections as SLUICE_CONNECTIONS says, and nine without it', async (t) => {
+  const url = await newDatabase()
+  const server = await sharedServer()
+  const most = async (connections: number | null) => {
+    const named = new URL(url)
+    named.searchParams.set('application_name', `counted-${connections}`)
+    const store = await openPostgresStore(context, { url: named.href, connections })
+    atEnd(t, () => store.close())
+    await Promise.all(Array.from({ length: 60 }, (_, i) => (i % 2 === 0 ? store.hasMessages() : store.reconcile())))
+    const { rows } = await server.query(
+      `select count(*)::int as n from pg_stat_activity where application_name = 'counted-${connections}'`,
+    )
+    return rows[0].n
+  }
+  assert.deepEqual(await Promise.all([null, 6, 3].map(most)), [9, 6, 3])
+})
+
 test('a message is undone when its commit would not be durable, whatever the connection was set to', async (t) => {
   const url = await newDatabase()
   const store = await openPostgresStore(context, { url })
