@@ -15,9 +15,9 @@ import { Rounds } from './rounds.ts'
 const freshMs = 5000
 /** A caller waits no longer than this for the store; it gets the facts of before. */
 const patienceMs = 2000
-/** Lanes counted at once; a pause follows. */
-const lanesPerPage = 1000
-/** Between two counts of all lanes. */
+/** Lanes counted at once; a pause follows. Each takes SQLite some microseconds. */
+const lanesPerPage = 500
+/** Between two counts of the lanes with work. */
 const countEveryMs = 10_000
 /** A count of very many lanes is followed by a wait that keeps all counts to this part of the time: a two-hundredth. */
 const countShare = 200
@@ -25,19 +25,18 @@ const workersListed = 200
 /** Workers that died within this time are shown. */
 export const deathsShownMs = 60 * 60 * 1000
 
-/** The states of a lane, as a survey sees them. */
+/** The states of a lane with waiting deliveries, as a survey sees them. Other lanes are not looked at, however many there are. */
 export const laneStates = [
   'stopped', //  its endpoint is paused or disabled
   'owned', //    a worker sends from it
   'ready', //    deliveries are due, and no worker has taken it yet
-  'sleeping', // deliveries wait, and none may be sent yet
-  'idle', //     nothing waits
+  'sleeping', // none of its deliveries may be sent yet
 ] as const
 type SurveyedState = (typeof laneStates)[number]
 
 export const circuitStates: readonly CircuitState[] = ['closed', 'open', 'half_open']
 
-/** All lanes of the store, as of the end of one count. */
+/** All lanes with waiting deliveries, as of the end of one count. */
 interface LaneFigures {
   readonly at: SteadyMs
   readonly states: Readonly<Record<SurveyedState, number>>
@@ -219,7 +218,7 @@ export class Facts {
 }
 
 function noLanes(): Record<SurveyedState, number> {
-  return { stopped: 0, owned: 0, ready: 0, sleeping: 0, idle: 0 }
+  return { stopped: 0, owned: 0, ready: 0, sleeping: 0 }
 }
 
 /** The counts of a region, or of all regions beyond those that are named. */
@@ -234,12 +233,12 @@ function statesIn(regions: Map<string, Record<SurveyedState, number>>, region: s
 function surveyedState({ stopped, owned, due }: LaneGroup): SurveyedState {
   if (stopped) return 'stopped'
   if (owned) return 'owned'
-  return due === 'none' ? 'idle' : due === 'now' ? 'ready' : 'sleeping'
+  return due === 'now' ? 'ready' : 'sleeping'
 }
 
-/** Whether a circuit that opened by itself keeps deliveries waiting. A worker gives an empty lane up. */
-function keepsWaiting({ stopped, owned, due, health: text, healthAgeMs }: LaneGroup): boolean {
-  if (text === null || stopped || (!owned && due === 'none')) return false
+/** Whether a circuit that opened by itself keeps deliveries waiting. */
+function keepsWaiting({ stopped, health: text, healthAgeMs }: LaneGroup): boolean {
+  if (text === null || stopped) return false
   const { circuit, manual } = new Health(text, healthAgeMs, 0)
   return circuit !== 'closed' && !manual
 }

@@ -127,15 +127,21 @@ export const measures = {
     'Time since the oldest due delivery was due, of endpoints that are neither paused nor disabled.',
   ),
   waitingEndpoints: ofStore('sluice_endpoints_waiting', 'Endpoints with waiting deliveries.'),
-  lanes: ofStore('sluice_lanes', 'Lanes by state.', { state: laneStates }),
-  regionLanes: ofStore('sluice_region_lanes', 'Lanes by region and state, once a lane has a region.', {
-    region: 'name of a region: up to 50 and `default`, and `other` for the rest',
-    state: laneStates,
-  }),
+  lanes: ofStore('sluice_lanes', 'Lanes with waiting deliveries, by state.', { state: laneStates }),
+  regionLanes: ofStore(
+    'sluice_region_lanes',
+    'Lanes with waiting deliveries, by region and state, once a lane has a region.',
+    {
+      region: 'name of a region: up to 50 and `default`, and `other` for the rest',
+      state: laneStates,
+    },
+  ),
   regionWorkers: ofStore('sluice_region_workers', 'Workers alive that serve a region, once a lane has a region.', {
     region: 'name of a region, as above',
   }),
-  circuits: ofStore('sluice_circuits', 'Circuits by state.', { state: circuitStates }),
+  circuits: ofStore('sluice_circuits', 'Circuits of lanes with waiting deliveries, by state.', {
+    state: circuitStates,
+  }),
   workers: ofStore(
     'sluice_workers',
     'Workers: alive, with a lease that ran out, or declared dead within the last hour.',

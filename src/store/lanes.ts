@@ -206,7 +206,7 @@ export interface LaneRest {
  * has read. It is asked for a snapshot and stores one; a caller does not wait for an owner that does not answer.
  */
 export interface LaneViews {
-  /** Counts up to `limit` lanes behind a key by the way they look. */
+  /** Counts the lanes of up to `limit` endpoints behind a key for which deliveries wait, by the way they look. */
   surveyLanes(
     after: number | null,
     limit: number,
@@ -244,7 +244,7 @@ export interface LaneGroup {
   readonly owned: boolean
   /** Whether the endpoint is paused or disabled. */
   readonly stopped: boolean
-  /** Whether the lane has work: none, due now, or due later. Meaningless while it is owned. */
+  /** When the lane is due: not at all, now, or later. Meaningless while it is owned. */
   readonly due: 'none' | 'now' | 'later'
   readonly region: string
   /** See `LaneFacts`. */

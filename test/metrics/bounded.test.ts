@@ -107,7 +107,7 @@ test('with very many endpoints every step of the counts is bounded, and a scrape
   const largest = (method: string) =>
     Math.max(...calls.filter((call) => call.method === method).map(({ size }) => size))
   assert.equal(largest('surveyWaiting'), surveyRows.short, 'queues of one row are counted in short pages')
-  assert.equal(largest('surveyLanes'), 1000)
+  assert.equal(largest('surveyLanes'), 500)
 
   const meter = new Meter()
   const exposition = new Exposition({ store, clock: systemClock, meter, facts, endpoints: named, own: () => own })

@@ -70,7 +70,7 @@ function figures(open: Open): void {
         [paused.key, 3],
       ],
     )
-    assert.deepEqual(lanes.states, { stopped: 1, owned: 1, ready: 1, sleeping: 1, idle: 0 })
+    assert.deepEqual(lanes.states, { stopped: 1, owned: 1, ready: 1, sleeping: 1 })
     assert.deepEqual(lanes.circuits, { closed: 3, open: 1, half_open: 0 })
     assert.deepEqual(
       workers.map((each) => [each.worker, each.lanes]),

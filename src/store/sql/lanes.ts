@@ -13,7 +13,7 @@ import {
   searchLimit,
 } from '../lanes.ts'
 import type { Store } from '../store.ts'
-import { among, greatest, has, rowsOf } from './dialect.ts'
+import { among, greatest, has, probe, rowsOf } from './dialect.ts'
 import { type PendingColumns, pendingColumns, sqlRetryInMs, toPendingRow, toRetryInMs } from './message-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { either, fragment, statement } from './statement.ts'
@@ -40,18 +40,34 @@ const stateColumns = fragment`
 const selectStates = statement<LaneState>('lane-states', { json: ['appSettings'] })`
   select endpoint, owner, ${stateColumns} from lane where ${among('endpoint', ':endpoints')}`
 
-// A range of lane's primary key. Most lanes have no health of their own, and count together; the others are named.
-const countLanes = statement<LaneGroup & { readonly last: number }>('count-lanes', { flags: ['owned', 'stopped'] })`
-  select owned, stopped, due, region, health, ${healthAge}, named as endpoint, count(*) as count,
-         max(page.endpoint) as last
-    from (
-      select endpoint, owner is not null as owned, stopped, region, health,
-             case when health is not null then endpoint end as named,
-             case when health is null then 0 else health_at end as health_at,
-             case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
-        from lane where endpoint > :after order by endpoint limit :limit
-    ) as page
-   group by owned, stopped, due, region, health, health_at, named`
+/** The first endpoint behind another that has rows: a seek of pending's primary key. */
+const nextQueued = (after: string) => `
+  (select pending.endpoint from pending where pending.endpoint > ${after} order by pending.endpoint limit 1)`
+// One seek of pending's primary key for each endpoint with work, and one of lane's. Most lanes have no health of their own, and
+// count together; the others are named.
+const countLanes = statement<LaneGroup & Walked>('count-lanes', { flags: ['owned', 'stopped'] })`
+  with recursive walk (endpoint, n) as (
+    select ${nextQueued('cast(:after as bigint)')}, 1
+    union all
+    select ${nextQueued('walk.endpoint')}, n + 1 from walk where endpoint is not null and n < cast(:limit as bigint)
+  ), page as (
+    select lane.endpoint, owner is not null as owned, stopped, region, health,
+           case when health is not null then lane.endpoint end as named,
+           case when health is null then 0 else health_at end as health_at,
+           case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
+      from walk ${probe('lane', 'lane.endpoint = walk.endpoint')}
+  ), counted as (
+    select owned, stopped, due, region, health, ${healthAge}, named as endpoint, count(*) as count
+      from page group by owned, stopped, due, region, health, health_at, named
+  )
+  select counted.*, walked.*
+    from (select max(endpoint) as last, count(endpoint) as looked from walk) as walked left join counted on true`
+
+/** How far a walk over endpoints went. */
+interface Walked {
+  readonly last: number | null
+  readonly looked: number
+}
 
 type LaneRow = Omit<LaneFacts, 'owner'> & {
   readonly owner: number | null
@@ -154,10 +170,10 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Store, 'findLane' | 
 
     *surveyLanes(after, limit) {
       const rows = yield* port.relaxed.all(countLanes, { after: after ?? -1, limit })
-      const looked = rows.reduce((sum, { count }) => sum + count, 0)
+      const { last = null, looked = 0 } = rows[0] ?? {}
       return {
-        groups: rows.map(({ last: _last, ...group }) => group),
-        next: looked < limit ? null : Math.max(...rows.map(({ last }) => last)),
+        groups: rows.flatMap(({ last: _last, looked: _looked, ...group }) => (group.count === null ? [] : [group])),
+        next: looked < limit ? null : last,
       }
     },
 

@@ -222,7 +222,7 @@ export function regions(open: Open): void {
 
   test('a lane shows its region and the workers that serve it', async (t) => {
     const world = await begin(t, open)
-    const { eu } = await fleet(world)
+    const { eu, us, plain } = await fleet(world)
     await join(world, ['us', 'default'])
     const shown = async () => {
       const { region, workersAlive, workersServing } = (await world.store.findLane(eu.key)) ?? assert.fail()
@@ -234,6 +234,9 @@ export function regions(open: Open): void {
     await join(world, ['asia', 'eu'])
     await world.join()
     assert.deepEqual(await shown(), ['eu', 3, 2])
+    await world.publish([eu])
+    await world.publish([us])
+    await world.publish([plain])
     const { groups } = await world.store.surveyLanes(null, 100)
     assert.deepEqual([...new Set(groups.map(({ region }) => region))].sort(), ['default', 'eu', 'us'])
   })

@@ -110,7 +110,7 @@ export function waiting(open: Open): void {
         after = page.next
         more = after !== null
       }
-      assert.deepEqual(found.toSorted(), ['later null', 'none null', 'owned {"circuit":"open"}', 'stopped null'])
+      assert.deepEqual(found.toSorted(), ['later null', 'owned {"circuit":"open"}', 'stopped null'])
     }
   })
 
