@@ -13,6 +13,7 @@ export type {
   List,
   ListOptions,
   NewSource,
+  NewView,
   ScheduleIn,
   ScheduleOut,
   SchedulePatch,
@@ -27,6 +28,9 @@ export type {
   Sources,
   SourceTest,
   SourceVerdict,
+  View,
+  ViewChange,
+  Views,
 } from './library/manage.ts'
 export type {
   ApplicationWhy,

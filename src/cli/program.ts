@@ -21,6 +21,7 @@ import { addDashboard, addSession } from '../features/sessions/command.ts'
 import { addSource } from '../features/sources/command.ts'
 import { addImport } from '../features/svix-import/command.ts'
 import { addTask } from '../features/tasks/command.ts'
+import { addView } from '../features/views/command.ts'
 import { addWhy } from '../features/why/command.ts'
 import { ConfigError } from '../runtime/config.ts'
 import { StoreTrouble } from '../store/store.ts'
@@ -81,6 +82,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addKey(remote)
   addSession(remote)
   addAudit(remote)
+  addView(remote)
   addImport(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)

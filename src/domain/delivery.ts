@@ -1,6 +1,7 @@
 import type { ReplayFilter } from '../features/tasks/rules.ts'
 import type { EpochMs } from './clock.ts'
 import type { DeadReason } from './judge.ts'
+import { isMatched } from './match.ts'
 import type { OutcomeCode, ResponseHeaders } from './outcome.ts'
 
 /**
@@ -108,7 +109,7 @@ export function isOpen({ channel, tag, eventTypes }: MessageFilter): boolean {
 export function meetsFilter(message: MessageSummary, { channel, tag, eventTypes }: MessageFilter): boolean {
   if (channel != null && !message.channels?.includes(channel)) return false
   if (tag != null && !message.tags?.includes(tag)) return false
-  return eventTypes == null || eventTypes.includes(message.eventType)
+  return isMatched(message.eventType, eventTypes)
 }
 
 /** Whether an attempt's status is of a class: 0 for no answer, 200 for 2xx and so on. */

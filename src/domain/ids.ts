@@ -21,6 +21,7 @@ export type Prefix =
   | 'sess'
   | 'slnc'
   | 'src'
+  | 'view'
   /** The token of a source's URL. */
   | 'in'
 

@@ -24,6 +24,11 @@ export function patternsFor(eventType: string): string[] {
   return patterns
 }
 
+/** Whether one of the patterns of a filter matches an event type; null is no filter. */
+export function isMatched(eventType: string, patterns: readonly string[] | null | undefined): boolean {
+  return patterns == null || patternsFor(eventType).some((pattern) => patterns.includes(pattern))
+}
+
 /** Whether a text is a pattern an endpoint may subscribe with: a name, `*`, or a name followed by `.*`. */
 export function isPattern(text: string): boolean {
   return text === '*' || /^[a-zA-Z0-9\-_]+(\.[a-zA-Z0-9\-_]+)*(\.\*)?$/.test(text)

@@ -34,6 +34,7 @@ import { sources } from './sources/routes.ts'
 import { sourceProviders } from './sources/schemas.ts'
 import { statistics } from './statistics/routes.ts'
 import { backgroundTasks } from './tasks/routes.ts'
+import { views } from './views/routes.ts'
 import { why } from './why/routes.ts'
 
 /** Every kind of thing in the API, in the order of the reference. */
@@ -66,6 +67,7 @@ const all = [
   apiKeys,
   audit,
   operationalWebhooks,
+  views,
   finding,
   health,
   doctor,

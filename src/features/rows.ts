@@ -25,6 +25,7 @@ import { type PublishAlong, schedules } from './schedules/rows.ts'
 import { webSessions } from './sessions/rows.ts'
 import { sources } from './sources/rows.ts'
 import { tasks } from './tasks/rows.ts'
+import { views } from './views/rows.ts'
 
 /** The methods of the store that are written once, for both databases. */
 export type Administration = Pick<Store, keyof ReturnType<typeof administration>>
@@ -58,6 +59,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...schedules(port, publishAlong),
     ...sources(port),
     ...tasks(port),
+    ...views(port),
     ...subjects(port),
     ...signing(port),
     ...history(port),

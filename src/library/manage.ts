@@ -19,6 +19,7 @@ import type {
   SourceTestIn,
   SourceTestOut,
 } from '../features/sources/schemas.ts'
+import type { ViewIn, ViewOut, ViewPatch } from '../features/views/routes.ts'
 import type { CallRoute } from '../operations/in-process.ts'
 import type { ListOut as List, PageQuery } from '../operations/page.ts'
 
@@ -214,5 +215,33 @@ export function sources(call: CallRoute): Sources {
     rotateSecret: async (app, source, rotation = {}) => (await rotateSecret(app, source, rotation)).secret,
     samples: async (app, source) => (await samples(app, source)).data,
     test: call('POST', '/app/:app/source/:source/test'),
+  }
+}
+
+/** A view to create. */
+export type NewView = Static<typeof ViewIn>
+/** The fields of a view to change; null unsets a field. */
+export type ViewChange = Static<typeof ViewPatch>
+/** A view as the API shows it. */
+export type View = Static<typeof ViewOut>
+
+/** Filters over endpoints or dead letters that operators saved. Each is named by its id or uid. */
+export interface Views {
+  create(input: NewView): Promise<View>
+  get(view: string): Promise<View>
+  list(options?: ListOptions): Promise<List<View>>
+  /** Absent fields stay; null unsets a field. */
+  update(view: string, change: ViewChange): Promise<View>
+  /** Deletes it; the endpoints or dead letters that it shows stay. */
+  delete(view: string): Promise<void>
+}
+
+export function views(call: CallRoute): Views {
+  return {
+    create: call('POST', '/view'),
+    get: call('GET', '/view/:view'),
+    list: call('GET', '/view'),
+    update: call('PATCH', '/view/:view'),
+    delete: call('DELETE', '/view/:view'),
   }
 }

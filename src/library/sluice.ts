@@ -23,6 +23,8 @@ import {
   type Sources,
   schedules,
   sources,
+  type Views,
+  views,
 } from './manage.ts'
 import {
   type Attempts,
@@ -86,6 +88,7 @@ export interface Sluice extends AsyncDisposable {
   readonly deadLetters: DeadLetters
   readonly schedules: Schedules
   readonly sources: Sources
+  readonly views: Views
   readonly messages: Messages
   readonly attempts: Attempts
   /** The URL of the API, such as `http://127.0.0.1:8484`; undefined without `listen`. */
@@ -210,6 +213,7 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
     deadLetters: deadLetters(call),
     schedules: schedules(call),
     sources: sources(call),
+    views: views(call),
     messages: messages(call),
     attempts: attempts(call),
     explain: explain(call),

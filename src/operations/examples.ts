@@ -140,6 +140,12 @@ export const examples: Readonly<Record<string, Example>> = {
   'v1.schedule.preview': { query: { cron: digest.cron, timezone: digest.timezone } },
   'v1.schedule.update': { body: { uid: 'daily-digest', ...digest, missed: 'once' } },
   'v1.schedule.patch': { body: { cron: '30 6 * * 1-5' } },
+  'v1.inbox.retry': { body: { rows: [17] } },
+  'v1.view.list': page,
+  'v1.view.create': {
+    body: { uid: 'dead-in-eu', name: 'Dead in the EU', of: 'dead-letters', eventTypes: ['invoice.*'] },
+  },
+  'v1.view.patch': { body: { withinSeconds: 86_400 } },
   'v1.source.list': page,
   'v1.source.list-all': page,
   'v1.source.create': { body: { provider: 'github', uid: 'repository', name: 'The repository' } },

@@ -12,6 +12,7 @@ import type { Inbox } from '../features/inbox/store.ts'
 import type { Schedules } from '../features/schedules/rows.ts'
 import type { Sources } from '../features/sources/rows.ts'
 import type { Tasks } from '../features/tasks/store.ts'
+import type { Views } from '../features/views/rows.ts'
 import type { AppShares } from './app-shares.ts'
 import type { Applications, Endpoints, FoldedNames } from './configuration.ts'
 import type { Deliveries, RowName } from './delivering.ts'
@@ -54,6 +55,7 @@ export interface Store
     Schedules,
     Sources,
     Tasks,
+    Views,
     Subjects,
     History,
     Access,

@@ -12,6 +12,7 @@ for (const [name, newStore] of Object.entries(stores)) {
     test(`open without a message in the console, wide and narrow${looks}`, async (t) => {
       const { url, signedIn, app, main, message, ask } = await openWorld(t, await newStore())
       const source = await ask('POST', '/app/acme/source', { provider: 'stripe' })
+      await ask('POST', '/view', { name: 'Dead trends', of: 'dead-letters', eventTypes: ['video.*'] })
       const { data: schedules } = await ask('GET', '/schedule')
       /** Each path, with a text that shows when the page has its data. */
       const pages: Readonly<Record<string, string>> = {
@@ -29,6 +30,8 @@ for (const [name, newStore] of Object.entries(stores)) {
         [`/app/${app.id}/schedule/${schedules[0].id}`]: 'Next runs',
         '/dead': 'video.trending',
         '/alerts': 'No silence',
+        '/views': 'Dead trends',
+        '/dead?type=video.trending&since=7200': 'Last 2 h',
         '/workers': 'Alive',
         '/sources': 'No secret',
         [`/app/${app.id}/source/${source.id}`]: 'Acme <b>Video</b>',

@@ -65,6 +65,31 @@ describe('dead letters', () => {
     await sluice('dead purge other --all')
   })
 
+  test('are listed by a view, which is saved, shown, changed and deleted, and so are endpoints', async (t) => {
+    const { sluice, json } = place
+    const receiver = await Receiver.listen(t)
+    await failing(receiver, 'seen', 2)
+    const flags = '--of dead-letters --app seen --event-type a.* --within 1h'
+    const made = await json(['view', 'create', 'Dead of seen', '--uid', 'seen', ...flags.split(' ')])
+    const { of, app, eventTypes, withinSeconds } = made
+    assert.deepEqual([of, app, eventTypes, withinSeconds], ['dead-letters', 'seen', ['a.*'], 3600])
+    assert.match(
+      await sluice('view list'),
+      /^seen +Dead of seen +dead-letters +app seen, event type a\.\*, within 1 h$/m,
+    )
+    assert.equal((await json<unknown[]>('view open seen')).length, 2)
+    assert.match(await sluice('view open seen'), /^just now +app_\w+ +msg_\w+ +a\.b .*\/seen +exhausted$/m)
+    assert.match(await sluice('view show seen'), /^within +1 h$/m)
+    assert.match(await sluice('view update seen --reason gone --unset within'), /^reason +gone$/m)
+    assert.equal(await sluice('view open seen'), 'Nothing is in the view Dead of seen.\n')
+    assert.match(await sluice('view update seen --search x', 2), /search: belongs to views of endpoints/)
+    assert.match(await sluice('view create Bad', 2), /of: is required/)
+    assert.equal(await sluice('view delete seen'), 'Deleted view seen.\n')
+    await sluice('view create Seen --uid endpoints --of endpoints --app seen --search main')
+    assert.match(await sluice('view open endpoints'), /^main +seen +http.*\/seen +0 /m)
+    assert.match(await sluice('view show nowhere', 4), /There is no view "nowhere"/)
+  })
+
   test('are not imported at all when a line is bad, unless it is to be skipped', async (t) => {
     const { sluice, json, directory } = place
     const receiver = await Receiver.listen(t)

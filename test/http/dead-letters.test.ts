@@ -299,6 +299,7 @@ describe('the dead letters of all applications', () => {
       apps,
     )
     assert.equal((await s.ask('GET', '/api/v1/dead?event_types=of.b')).json.data.length, 1)
+    assert.equal((await s.ask('GET', '/api/v1/dead?event_types=of.*')).json.data.length, 2, 'a group of event types')
     await s.ask('DELETE', '/api/v1/dead?event_types=of.a')
     await s.work()
     await s.ask('POST', '/api/v1/dead/replay', {})

@@ -79,6 +79,7 @@ const makers: Readonly<Record<string, Make>> = {
   },
   region: post('/app/acme/region', { name: 'eu' }),
   key: post('/api-key', { name: 'billing service', scopes: ['publish'] }),
+  view: post('/view', { uid: 'dead-in-eu', name: 'Dead in the EU', of: 'dead-letters', eventTypes: ['invoice.*'] }),
   silence: post('/alert/silence', { rule: 'waiting', seconds: 3600, reason: 'a planned move' }),
   session: async ({ ask }) => (await ask('POST', `${apiRoot}/session`)).json.sessionId,
 }

@@ -276,6 +276,7 @@ describe('the fate of a message', () => {
     assert.deepEqual(await list('channel=c&event_types=y,x'), [b, a, ok])
     assert.deepEqual(await list('channel=d'), [])
     assert.deepEqual(await list('event_types=y'), [])
+    assert.deepEqual(await list('event_types=*'), [b, a, ok])
     assert.deepEqual(await list('before=2020-01-01T00:00:00Z'), [])
     assert.deepEqual(await list('after=2020-01-01T00:00:00Z'), [b, a, ok])
     assert.deepEqual(await list('limit=2'), [b, a])

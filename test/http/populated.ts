@@ -47,7 +47,8 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   const region = `region-${uid}-${'0'.repeat(18)}`
   await make(`/app/${app}/region`, { name: region })
   const silence = await make('/alert/silence', { seconds: 60 })
-  const things = { schedule, source, token, region, session, silence }
+  const view = await make('/view', { name: uid, of: 'endpoints' })
+  const things = { schedule, source, token, region, session, silence, view }
   return { app, endpoint, message, key, name, operational, task, erasure, ...things }
 }
 

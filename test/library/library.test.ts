@@ -342,7 +342,7 @@ describe('the library', () => {
     assert.notDeepEqual((await sluice.messages.get('acme', id)).payload, { n: 1 })
   })
 
-  test('manages applications and endpoints', async (t) => {
+  test('manages applications, endpoints and views', async (t) => {
     const sluice = await embed(t, await sqlitePlace(t), { deliver: false })
     const app = await sluice.applications.getOrCreate({ name: 'Acme', uid: 'acme' })
     assert.deepEqual(await sluice.applications.getOrCreate({ name: 'Other', uid: 'acme' }), app)
@@ -366,6 +366,12 @@ describe('the library', () => {
     assert.equal((await sluice.endpoints.get('acme', endpoint.id)).paused, true)
     await sluice.endpoints.resume('acme', endpoint.id)
     assert.equal((await sluice.endpoints.get('acme', endpoint.id)).paused, false)
+    const view = await sluice.views.create({ name: 'Calm', uid: 'calm', of: 'endpoints', app: 'acme', search: 'calm' })
+    assert.deepEqual((await sluice.views.list()).data, [view])
+    assert.equal((await sluice.views.update('calm', { search: null })).search, null)
+    assert.equal((await sluice.views.get('calm')).app, 'acme')
+    await sluice.views.delete(view.id)
+    await assert.rejects(sluice.views.get('calm'), { code: 'not_found' })
     await sluice.endpoints.delete('acme', endpoint.id)
     await assert.rejects(sluice.endpoints.get('acme', endpoint.id), { code: 'not_found' })
     assert.equal((await sluice.applications.update('acme', { name: 'Other' })).name, 'Other')

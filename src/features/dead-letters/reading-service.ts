@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { DeadLetterSummary, MessageSummary } from '../../domain/delivery.ts'
+import { isMatched } from '../../domain/match.ts'
 import { Turns } from '../../domain/turns.ts'
 import { flag, instant, iso, whole } from '../../operations/fields.ts'
 import type { Out } from '../../operations/route.ts'
@@ -76,7 +77,7 @@ export async function describedLetters(store: Store, letters: readonly DeadLette
 export function meets({ row, message }: Described, { message: key, reason, eventTypes }: DeadFilter): boolean {
   if (key !== null && row.message !== key) return false
   if (reason !== null && row.reason !== reason) return false
-  return eventTypes === null || eventTypes.includes(message?.eventType ?? '')
+  return isMatched(message?.eventType ?? '', eventTypes)
 }
 
 /** The list that holds the dead letters of a filter. */

@@ -1,4 +1,5 @@
 import type { DeadLetterSummary } from '../../domain/delivery.ts'
+import { isMatched } from '../../domain/match.ts'
 import type { DeliveryKey } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import { type Chosen, type DeadFilter, type Paced, type Task, unpackLetters } from '../tasks/rules.ts'
@@ -40,7 +41,7 @@ export async function walkDead(
     eventTypes === null ? [] : await store.loadSummaries([...new Set(letters.map((letter) => letter.message))])
   const types = new Map(summaries.map((summary) => [summary.key, summary.eventType]))
   const isMeant = (letter: DeadLetterSummary) =>
-    meetsDead(letter, filter) && (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? ''))
+    meetsDead(letter, filter) && isMatched(types.get(letter.message) ?? '', eventTypes)
   return walk(task, filter, letters, {
     use,
     deliveryOf: (letter) => (isMeant(letter) ? letter : undefined),
@@ -77,7 +78,7 @@ async function walkChosen(
 /** Endpoints at which a message may be dead, up to a step's worth: it was accepted for them, or tried there later. */
 async function endpointsOf(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
   const [summary] = await store.loadSummaries([message])
-  if (summary === undefined || eventTypes?.includes(summary.eventType) === false) return []
+  if (summary === undefined || !isMatched(summary.eventType, eventTypes)) return []
   const [after = -1] = task.cursor ?? []
   if (endpoint !== null) return endpoint > after ? [endpoint] : []
   const [accepted] = await store.loadDestinations([message], Number.MAX_SAFE_INTEGER)

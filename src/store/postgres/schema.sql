@@ -447,6 +447,19 @@ create table removal (
 CREATE INDEX removal_due ON public.removal USING btree (due_at);
 CREATE UNIQUE INDEX removal_pkey ON public.removal USING btree (key);
 
+create table saved_view (
+  key bigint not null,
+  id text not null,
+  uid text,
+  name text not null,
+  of text not null,
+  filter json not null,
+  created_at bigint not null,
+  updated_at bigint not null
+);
+CREATE UNIQUE INDEX saved_view_pkey ON public.saved_view USING btree (key);
+CREATE UNIQUE INDEX saved_view_uid ON public.saved_view USING btree (uid) WHERE (uid IS NOT NULL);
+
 create table schedule (
   key bigint not null,
   id text not null,

@@ -3,6 +3,7 @@ import { removeHistory } from '../../features/history/rows.ts'
 import { writeChangeNotices } from '../../features/notices/rows.ts'
 import { nouns } from '../../features/nouns.ts'
 import { deleteSourcesOf } from '../../features/sources/rows.ts'
+import type { Declaration } from '../../noun/noun.ts'
 import { endpointsPerRemoval, rowsPerRemoval } from '../maintenance.ts'
 import type { Store } from '../store.ts'
 import { among, deleteFound, forUpdateSkipLocked, greatest, rowsOf } from './dialect.ts'
@@ -15,7 +16,7 @@ const deleteApplicationRow = statement('delete-application')`
   returning key`
 // They go at once: a schedule that is due would publish into a deleted application. There are a thousand at most. Sources go
 // with their arrivals: see `deleteSourcesOf`.
-const ownedTables = Object.values(nouns).flatMap(({ owner, table }) =>
+const ownedTables = Object.values<Declaration>(nouns).flatMap(({ owner, table }) =>
   owner === 'application' && table !== 'source' ? [table] : [],
 )
 const deletesOfApp = [...ownedTables, 'region', 'portal_look', 'subject_key'].map(

@@ -412,6 +412,19 @@ CREATE TABLE removal (
 
 CREATE INDEX removal_due on removal (due_at);
 
+CREATE TABLE saved_view (
+  key integer primary key,
+  id text not null,
+  uid text,
+  name text not null,
+  of text not null, -- the list that it filters
+  filter text not null, -- its parts as JSON
+  created_at integer not null,
+  updated_at integer not null
+) strict;
+
+CREATE UNIQUE INDEX saved_view_uid on saved_view (uid) where uid is not null;
+
 CREATE TABLE schedule (
   key integer primary key,
   id text not null,

@@ -42,6 +42,7 @@ import { subjects } from './subjects.ts'
 import { sums } from './sums.ts'
 import { tasks } from './tasks.ts'
 import { transferring } from './transferring.ts'
+import { views } from './views.ts'
 import { waiting } from './waiting.ts'
 import { webSessions } from './web-sessions.ts'
 
@@ -69,6 +70,7 @@ export function conformance(open: Open): void {
   describe('shares of applications', () => appShares(open))
   describe('schedules', () => schedules(open))
   describe('sources', () => sources(open))
+  describe('views', () => views(open))
   describe('leading', () => leading(open))
   describe('retention', () => retention(open))
   describe('health', () => health(open))

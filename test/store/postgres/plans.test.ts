@@ -162,6 +162,8 @@ const readsWhole = new Set([
   'migrations',
   'counts',
   'sealing-keys',
+  // Up to 500 views of a server.
+  'count-saved_views',
   'signing-keys',
   'insert-signing-key',
   'any-dead-file',

@@ -68,6 +68,8 @@ const mayScan = [
   'from sealing_key',
   // One row for each region with a dead-letter file.
   "from dead_file where region >= ''",
+  // Up to 500 views of a server.
+  'select count(*) as count from saved_view',
   // One key, as a rule.
   'from signing_key',
   // Two pages by key, merged.

@@ -2,7 +2,7 @@
 
 import type { FormSchema } from '../parts/form.tsx'
 
-export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeIn' | 'ScheduleIn' | 'SubjectEraseIn', FormSchema>> = {
+export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeIn' | 'ScheduleIn' | 'SubjectEraseIn' | 'ViewIn', FormSchema>> = {
   "ApplicationIn": {
     "type": "object",
     "required": [
@@ -1205,6 +1205,115 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
           null
         ],
         "description": "Treatment of deliveries that wait: `cancel` (the default), or `deliver-without`, which sends them with `\"[erased]\"` in place of every value that the pointers name."
+      }
+    },
+    "additionalProperties": false
+  },
+  "ViewIn": {
+    "type": "object",
+    "required": [
+      "name",
+      "of"
+    ],
+    "properties": {
+      "uid": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "minLength": 1,
+        "maxLength": 256,
+        "pattern": "^(?!view_|\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
+        "description": "Your own name for it, unique among its kind; accepted wherever the id is."
+      },
+      "name": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 64,
+        "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+        "description": "Display name."
+      },
+      "of": {
+        "type": "string",
+        "enum": [
+          "endpoints",
+          "dead-letters"
+        ],
+        "description": "The list that the view filters: `endpoints` or `dead-letters` of all applications."
+      },
+      "app": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "minLength": 1,
+        "maxLength": 256,
+        "description": "Only this application, by id or uid."
+      },
+      "search": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "minLength": 1,
+        "maxLength": 256,
+        "description": "Of endpoints: only those whose id, uid, URL or description contains this text in any case."
+      },
+      "sort": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "enum": [
+          "created",
+          "waiting",
+          "oldest",
+          "failing",
+          null
+        ],
+        "description": "Of endpoints: by creation, the newest first (default); or the worst first: `waiting`, `oldest` or `failing`."
+      },
+      "reason": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "enum": [
+          "exhausted",
+          "aged",
+          "gone",
+          "expired",
+          "overflow",
+          "disabled",
+          "skipped",
+          "unshapable",
+          "unfiltered",
+          null
+        ],
+        "description": "Of dead letters: only those with this reason: `exhausted`, `aged`, `gone`, `expired`, `overflow`, `disabled`, `skipped`, `unshapable`, `unfiltered`."
+      },
+      "eventTypes": {
+        "type": [
+          "array",
+          "null"
+        ],
+        "items": {
+          "type": "string",
+          "minLength": 1,
+          "maxLength": 256
+        },
+        "minItems": 1,
+        "maxItems": 100,
+        "description": "Of dead letters: only those of these event types: names, groups such as `video.*`, or `*`."
+      },
+      "withinSeconds": {
+        "type": [
+          "integer",
+          "null"
+        ],
+        "minimum": 60,
+        "maximum": 31622400,
+        "description": "Of dead letters: only those that died within this time before now."
       }
     },
     "additionalProperties": false

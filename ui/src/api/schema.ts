@@ -422,6 +422,8 @@ export type ListResponse_SourceOut_ = { data: SourceOut[]; iterator: string | nu
 
 export type ListResponse_SourceSummaryOut_ = { data: SourceSummaryOut[]; iterator: string | null; prevIterator: string | null; done: boolean }
 
+export type ListResponse_ViewOut_ = { data: ViewOut[]; iterator: string | null; prevIterator: string | null; done: boolean }
+
 export type ListResponse_WebSessionOut_ = { data: WebSessionOut[]; iterator: string | null; prevIterator: string | null; done: boolean }
 
 export type LiveAttemptCode = "delivered" | "refused" | "redirected" | "blocked" | "dns_not_found" | "dns_failed" | "dns_timeout" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "client_certificate" | "proxy_failed" | "token_failed" | "timeout" | "reset" | "invalid_http" | "aborted" | "internal" | "untried"
@@ -607,6 +609,14 @@ export type TaskStartedOut = { id: string; status: BackgroundTaskStatus; task: B
 export type ValidationProblem = { type: string; title: string; status: number; detail: ValidationProblemDetail[]; instance: string; code: string }
 
 export type ValidationProblemDetail = { loc: string[]; msg: string; type: string }
+
+export type ViewIn = { uid?: string | null; name: string; of: ViewOf; app?: string | null; search?: string | null; sort?: EndpointSort | null; reason?: DeadLetterReason | null; eventTypes?: string[] | null; withinSeconds?: number | null }
+
+export type ViewOf = "endpoints" | "dead-letters"
+
+export type ViewOut = { id: string; uid: string | null; name: string; of: ViewOf; app: string | null; search: string | null; sort: EndpointSort | null; reason: DeadLetterReason | null; eventTypes: string[] | null; withinSeconds: number | null; createdAt: string; updatedAt: string }
+
+export type ViewPatch = { uid?: string | null; name?: string; app?: string | null; search?: string | null; sort?: EndpointSort | null; reason?: DeadLetterReason | null; eventTypes?: string[] | null; withinSeconds?: number | null }
 
 export type WebSessionOut = { id: string; kind: SessionKind; keyId: string | null; name: string | null; appId: string | null; userAgent: string | null; address: string | null; createdAt: string; expiresAt: string; lastUsedAt: string | null; current: boolean }
 
@@ -928,6 +938,16 @@ export interface Operations {
   "PUT /operational-webhook/endpoint/{endpoint_id}/headers": { path: { endpoint_id: string }; query: object; body: EndpointHeadersIn; answer: undefined }
   /** Change some of the headers that go out with every delivery. */
   "PATCH /operational-webhook/endpoint/{endpoint_id}/headers": { path: { endpoint_id: string }; query: object; body: EndpointHeadersPatchIn; answer: undefined }
+  /** List views. */
+  "GET /view": { path: object; query: { limit?: number; iterator?: string; order?: Ordering }; body: undefined; answer: ListResponse_ViewOut_ }
+  /** Create a view. */
+  "POST /view": { path: object; query: object; body: ViewIn; answer: ViewOut }
+  /** Get a view. */
+  "GET /view/{view_id}": { path: { view_id: string }; query: object; body: undefined; answer: ViewOut }
+  /** Change some fields of a view. */
+  "PATCH /view/{view_id}": { path: { view_id: string }; query: object; body: ViewPatch; answer: ViewOut }
+  /** Delete a view. */
+  "DELETE /view/{view_id}": { path: { view_id: string }; query: object; body: undefined; answer: undefined }
   /** Find things by an id, a uid, a URL or a name. */
   "GET /find": { path: object; query: { text: string }; body: undefined; answer: FindOut }
   /** Check whether the server is ready: its store takes writes. */

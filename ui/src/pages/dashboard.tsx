@@ -20,6 +20,7 @@ import { SignInPage } from './sign-in.tsx'
 import { SourcePage } from './source.tsx'
 import { SourcesPage } from './sources.tsx'
 import { TaskPage, TasksPage } from './tasks.tsx'
+import { ViewsPage } from './views.tsx'
 import { WorkersPage } from './workers.tsx'
 
 const routes: readonly Route[] = [
@@ -33,6 +34,7 @@ const routes: readonly Route[] = [
   { path: '/app/:app/source/:source', page: SourcePage },
   { path: '/dead', page: DeadPage },
   { path: '/alerts', page: AlertsPage },
+  { path: '/views', page: ViewsPage },
   { path: '/workers', page: WorkersPage },
   { path: '/schedules', page: SchedulesPage },
   { path: '/sources', page: SourcesPage },

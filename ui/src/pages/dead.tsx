@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { span } from '../../../src/domain/phrases.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call, send, urlOf } from '../api/call.ts'
 import type { DeadLetterOut } from '../api/schema.ts'
@@ -17,6 +18,7 @@ import { isAdmin, maySendAgain } from '../session.ts'
 import { ApplicationPicker } from './application-picker.tsx'
 import { chosenLimit, countDead, type DeadListFilter, ReplayDead } from './replay-dead.tsx'
 import { TaskProgress } from './task-progress.tsx'
+import { SaveView } from './views.tsx'
 
 const reasons = [
   'exhausted',
@@ -39,7 +41,7 @@ export function DeadPage() {
   const since = query.value.get('since') ?? ''
   const filter: DeadListFilter = {
     ...(reason !== '' && { reason: reason as Reason }),
-    ...(type !== '' && { event_types: [type] }),
+    ...(type !== '' && { event_types: type.split(',') }),
     ...(since !== '' && {
       after: new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(since) * 1000).toISOString(),
     }),
@@ -88,6 +90,15 @@ export function DeadPage() {
       title="Dead letters"
       actions={
         <>
+          <SaveView
+            of="dead-letters"
+            filter={{
+              ...(app !== '' && { app }),
+              ...(reason !== '' && { reason: reason as Reason }),
+              ...(type !== '' && { eventTypes: type.split(',') }),
+              ...(since !== '' && { withinSeconds: Number(since) }),
+            }}
+          />
           {maySendAgain() && chosen.length > 0 && chosen.length <= chosenLimit && (
             <Button icon="refresh" onPress={() => setShown('replay chosen')}>
               Replay {exact(chosen.length)}…
@@ -138,6 +149,9 @@ export function DeadPage() {
           <option value="3600">Last hour</option>
           <option value="86400">Last 24 hours</option>
           <option value="604800">Last 7 days</option>
+          {since !== '' && !['3600', '86400', '604800'].includes(since) && (
+            <option value={since}>Last {span(Number(since) * 1000)}</option>
+          )}
         </select>
         <input
           name="type"

@@ -8,8 +8,10 @@ import { type Column, Table } from '../parts/table.tsx'
 import { shortUrl, waitingFigure } from '../parts/text.ts'
 import { Age } from '../parts/time.tsx'
 import { query, setQuery } from '../router.ts'
+import { ApplicationPicker } from './application-picker.tsx'
 import { useSparklines } from './sparklines.tsx'
 import { useRepeat } from './use-repeat.ts'
+import { SaveView } from './views.tsx'
 
 const sorts = [
   ['created', 'Newest'],
@@ -21,15 +23,17 @@ type Sort = (typeof sorts)[number][0]
 
 /** All endpoints: searched, or the worst first. */
 export function EndpointsPage() {
+  const [app, search, sort] = ['app', 'search', 'sort'].map((name) => query.value.get(name) ?? '')
+  const filter = { ...(app && { app }), ...(search && { search }), ...(sort && { sort: sort as Sort }) }
   return (
-    <Page title="Endpoints">
-      <EndpointList />
+    <Page title="Endpoints" actions={<SaveView of="endpoints" filter={filter} />}>
+      <EndpointList {...(app && { app })} picksApp />
     </Page>
   )
 }
 
 /** The endpoints of all applications, or of one. */
-export function EndpointList({ app }: { app?: string }) {
+export function EndpointList({ app, picksApp = false }: { app?: string; picksApp?: boolean }) {
   const search = query.value.get('search') ?? ''
   const sort = (query.value.get('sort') ?? 'created') as Sort
   const key = `${app} ${sort} ${sort === 'created' ? search : ''}`
@@ -56,6 +60,13 @@ export function EndpointList({ app }: { app?: string }) {
   return (
     <>
       <div class="toolbar">
+        {picksApp && (
+          <ApplicationPicker
+            none="All applications"
+            value={app ?? ''}
+            onChange={(chosen) => setQuery({ app: chosen })}
+          />
+        )}
         <SearchField
           value={search}
           label="Search by URL, uid, id or description"

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
+import { type ComponentChildren, Fragment } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { ConfirmDialog } from '../parts/dialog.tsx'
 import { Icon, type IconName, Logo } from '../parts/icon.tsx'
@@ -9,6 +9,7 @@ import { Toasts } from '../parts/toast.tsx'
 import { path } from '../router.ts'
 import { session, signOut } from '../session.ts'
 import { openPalette, Palette } from './palette.tsx'
+import { SideViews } from './views.tsx'
 
 /** The pages of the side, in groups. The second word also finds a page in the palette. */
 export const places: readonly (readonly (readonly [label: string, to: string, icon: IconName])[])[] = [
@@ -19,6 +20,7 @@ export const places: readonly (readonly (readonly [label: string, to: string, ic
     ['Sources', '/sources', 'sources'],
     ['Dead letters', '/dead', 'dead'],
     ['Alerts', '/alerts', 'warning'],
+    ['Views', '/views', 'view'],
   ],
   [
     ['Workers', '/workers', 'workers'],
@@ -80,17 +82,20 @@ function Side({ at }: { at: string }) {
         <span class="grow">Go to…</span>
         <kbd>{navigator.platform.startsWith('Mac') ? '⌘' : 'Ctrl '}K</kbd>
       </button>
-      {places.map((group) => (
-        <ul key={group[0]?.[1]}>
-          {group.map(([label, to, icon]) => (
-            <li key={to}>
-              <a href={to} aria-current={isWithin(at, to) ? 'page' : undefined}>
-                <Icon name={icon} />
-                {label}
-              </a>
-            </li>
-          ))}
-        </ul>
+      {places.map((group, i) => (
+        <Fragment key={group[0]?.[1]}>
+          {i === 1 && <SideViews />}
+          <ul>
+            {group.map(([label, to, icon]) => (
+              <li key={to}>
+                <a href={to} aria-current={isWithin(at, to) ? 'page' : undefined}>
+                  <Icon name={icon} />
+                  {label}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </Fragment>
       ))}
       <div class="foot">
         <button

@@ -14,6 +14,7 @@ const shapes = {
   hooks: 'M8 2v3m0 6v3M2 8h3m6 0h3M8 6a2 2 0 1 1 0 4 2 2 0 0 1 0-4',
   settings: 'M2.5 5h6m3 0h2M2.5 11h2m3 0h6M10 3.5v3M6 9.5v3',
   sources: 'M8 2v7M5 6.5 8 9.5l3-3M2.5 9.5v4h11v-4',
+  view: 'M2.5 3.5h11L9.5 8.5v4l-3 1.5v-5.5z',
   search: 'M7 2.5a4.5 4.5 0 1 1 0 9 4.5 4.5 0 0 1 0-9ZM10.5 10.5 14 14',
   copy: 'M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3',
   check: 'M3 8.5 6.5 12 13 4.5',
