@@ -2,6 +2,7 @@ import { Command as Commander, CommanderError } from 'commander'
 import { addAlert } from '../features/alerts/command.ts'
 import { addKey } from '../features/api-keys/command.ts'
 import { addApp } from '../features/applications/command.ts'
+import { addApply } from '../features/apply/command.ts'
 import { addAttempts } from '../features/attempts/command.ts'
 import { addAudit } from '../features/audit/command.ts'
 import { addDead } from '../features/dead-letters/command.ts'
@@ -84,6 +85,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addAudit(remote)
   addView(remote)
   addImport(remote)
+  addApply(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)
   addSchedule(remote)
