@@ -182,7 +182,7 @@ function listPath(kind: Kind, app: string | undefined): string {
   return app === undefined ? pathOf(path) : pathOf('app', app, path)
 }
 
-/** What the server has, read once for each list that matters. */
+/** The things of the server, read once for each list that matters. */
 class PresentState {
   readonly #client: Client
   readonly #lists = new Map<string, ReadonlyMap<string, Present>>()

@@ -1,4 +1,4 @@
-import { isDeepStrictEqual } from 'node:util'
+import { isSame } from '../../domain/field.ts'
 import { type Fields, isFields, type Kind, kinds, type Value, type Wanted, type WantedState } from './wanted.ts'
 
 /** One step that brings the server to the state of the file. */
@@ -70,7 +70,7 @@ function covers(present: Value, wanted: Value): boolean {
   if (isFields(wanted) && isFields(present)) {
     return Object.entries(wanted).every(([name, value]) => covers(present[name] ?? null, value))
   }
-  return isDeepStrictEqual(present, wanted)
+  return isSame(present, wanted)
 }
 
 const signs = { create: '+', change: '~', delete: '-' } as const
