@@ -194,7 +194,12 @@ function chart(): Artefact[] {
   const file = join(out, `sluice-chart-${version}.tgz`)
   run('tar', ['-czf', file, '-C', join(root, 'deploy/helm'), 'sluice'], root)
   const helm = works('helm', ['version'])
-  if (helm) run('helm', ['template', 'sluice', file, '--set', 'secret.adminKey=sk_0123456789abcdefghij'], root)
+  if (helm)
+    run(
+      'helm',
+      ['template', 'sluice', file, '--kube-version', '1.34.0', '--set', 'secret.adminKey=sk_0123456789abcdefghij'],
+      root,
+    )
   return [
     built(
       file,

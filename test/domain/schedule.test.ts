@@ -46,6 +46,21 @@ describe('which ticks are run', () => {
     })
   })
 
+  test('a change of the leader loses no tick of a schedule by the second, whatever the policy', () => {
+    const everySecond = { ...hourly, cron: '* * * * * *' }
+    const second = (n: number) => start + n * 1000
+    for (const missed of missedPolicies) {
+      const schedule = { ...everySecond, missed, nextAt: second(1) }
+      const late = [1, 2, 3, 4, 5].map(second)
+      assert.deepEqual(planRuns(schedule, second(5) + 300), { ticks: late, skipped: null })
+      // A longer pause is made up for in steps: the rest stays due.
+      const { ticks, skipped } = planRuns(schedule, second(250))
+      assert.deepEqual([ticks.length, ticks[0], ticks.at(-1), skipped], [100, second(1), second(100), null])
+      // Once a tick is missed, the policy decides about all.
+      assert.ok(planRuns(schedule, second(1) + graceMs + 1000).ticks.length <= 4)
+    }
+  })
+
   test('a clock set back runs nothing twice', () => {
     for (const missed of missedPolicies) {
       assert.deepEqual(planRuns({ ...hourly, missed, reachedAt: start + 5 * hour }, start + 2 * hour).ticks, [])
