@@ -25,6 +25,7 @@ interface Call {
   /** Sent as JSON; bytes are sent unchanged. */
   readonly body?: unknown
   readonly contentType?: string
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** A resource of the API. Each command picks the fields that it shows; `--json` prints all of them. */
@@ -137,7 +138,11 @@ export class Client {
     const { key, clock, version } = this.deps
     const abort = new AbortController()
     const stopWaiting = clock.after(answerMs, () => abort.abort())
-    const headers: Record<string, string> = { accept: 'application/json', 'user-agent': `sluice-cli/${version}` }
+    const headers: Record<string, string> = {
+      ...call.headers,
+      accept: 'application/json',
+      'user-agent': `sluice-cli/${version}`,
+    }
     if (key !== undefined) headers.authorization = `Bearer ${key}`
     if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json'
     let response: Response

@@ -6,6 +6,7 @@ import { digest, keyLifeMs } from '../intake/publication.ts'
 import type { Scanner } from '../json/scan.ts'
 import type { Once } from '../store/publishing.ts'
 import type { FoundThings } from './lookup.ts'
+import { payloadProblems } from './payload.ts'
 import { anyBytes, type Incoming, isBodyOptional, type Route } from './route.ts'
 import type { Keywords } from './schema-check.ts'
 import { IgnoredFields } from './unknown-names.ts'
@@ -94,7 +95,6 @@ function checksOf(kind: BodyKind, schema: TSchema): BodyChecks {
   return { removeNulls: nullsRemover(schema), problemsOf: compile(schema, 'body') }
 }
 
-const openBrace = 0x7b
 const nullBytes = Buffer.from('null')
 
 interface Split {
@@ -121,7 +121,7 @@ function splitChecks(schema: TSchema): BodyChecks {
     const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
     const at = ['body', 'payload']
     if (isRequired && isObject && payload === undefined) problems.push({ at, message: 'is required', type: 'required' })
-    if (payload && payload[0] !== openBrace) problems.push({ at, message: 'must be object', type: 'type' })
+    if (payload) problems.push(...payloadProblems(payload))
     return problems
   }
   return { removeNulls, problemsOf }

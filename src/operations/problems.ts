@@ -7,6 +7,8 @@ import { pointerDepthLimit, readPointer } from '../json/pointer.ts'
 import { checkFilter, FilterError } from '../shaping/filter.ts'
 import {
   type HeaderTemplates,
+  isContentType,
+  isContentTypeHeader,
   isHeaderName,
   isReservedHeader,
   isSendable,
@@ -49,7 +51,9 @@ export function headerProblems(headers: Readonly<Record<string, string>> | null 
     const at = ['body', 'headers', name]
     if (!isHeaderName(name)) problems.push({ at, message: 'is not a header name', type: 'header' })
     else if (isReservedHeader(name)) problems.push({ at, message: 'is a reserved header', type: 'header' })
-    if (!isSendable(value)) {
+    if (isContentTypeHeader(name) && !isContentType(value)) {
+      problems.push({ at, message: 'is not a content type', type: 'header' })
+    } else if (!isSendable(value)) {
       problems.push({ at, message: 'must be Latin-1 without control characters', type: 'header' })
     }
   }

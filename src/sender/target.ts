@@ -5,7 +5,16 @@ import type { SignatureFamily } from '../features/applications/noun.ts'
 import { type ClientCertificate, type ClientCertificates, usableCertificates } from '../features/credentials/rules.ts'
 import type { Method } from '../features/endpoints/rules.ts'
 import { shownProxy } from '../wire/egress-proxy.ts'
-import { type HeaderTemplate, readTemplates, unsendableAt, unsendableValueAt, wireHeaders } from '../wire/headers.ts'
+import {
+  contentTypeHeader,
+  contentTypeIn,
+  type HeaderTemplate,
+  isContentTypeHeader,
+  readTemplates,
+  unsendableAt,
+  unsendableValueAt,
+  wireHeaders,
+} from '../wire/headers.ts'
 import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
 import { headerNames, signatureProfiles } from '../wire/receiver.ts'
 import { KeptHeaders } from './answer.ts'
@@ -109,6 +118,8 @@ interface Head {
   readonly templating: Templating
   readonly signedAt: number
   readonly contentTypeAt: number
+  /** The endpoint's own content type. */
+  readonly contentType: string | undefined
   readonly firstAt: number
   readonly authorizationAt: number
   /** The second of the last request, and its text. */
@@ -145,7 +156,8 @@ function makeHead({ method, userAgent, headers, templates, names, authorization,
   const signatureNames = [...names, ...(authorization ? ['authorization'] : [])]
   const templating = templatingOf(templates, headers, signatureNames, endpointId)
   // Only Sluice sets these, under any name that the endpoint gives them.
-  const reserved = new Set(signatureNames.map((name) => name.toLowerCase()))
+  const reserved = new Set([contentTypeHeader, ...signatureNames.map((name) => name.toLowerCase())])
+  const typeAt = headers.findIndex((name, i) => i % 2 === 0 && isContentTypeHeader(name))
   const hasBody = method !== 'GET'
   const list = [
     ...without(templating.names, ['user-agent', userAgent]),
@@ -154,7 +166,7 @@ function makeHead({ method, userAgent, headers, templates, names, authorization,
     // A compressed answer would be kept compressed: nothing is ever decoded.
     ...['accept-encoding', 'identity'],
     ...templating.list,
-    ...(hasBody ? ['content-type', ''] : []),
+    ...(hasBody ? [contentTypeHeader, ''] : []),
     ...names.flatMap((name) => [name, '']),
   ]
   const signedAt = list.length - 2 * names.length + 1
@@ -163,6 +175,7 @@ function makeHead({ method, userAgent, headers, templates, names, authorization,
   return {
     request: { path: '', method, headers: list, body: null, blocking: false },
     ...{ hasBody, headers: list, reserved, templating, signedAt, contentTypeAt, firstAt },
+    contentType: typeAt < 0 ? undefined : headers[typeAt + 1],
     // Its value stands before accept-encoding, which stands before the names and values that change.
     authorizationAt: firstAt - 4,
     second: 0,
@@ -180,7 +193,18 @@ function requestMaker(
   signing: Signing,
   authorization?: Authorization,
 ): PreparedTarget['request'] {
-  const { request, hasBody, headers, reserved, templating, signedAt, contentTypeAt, firstAt, authorizationAt } = head
+  const {
+    request,
+    hasBody,
+    headers,
+    reserved,
+    templating,
+    signedAt,
+    contentTypeAt,
+    contentType,
+    firstAt,
+    authorizationAt,
+  } = head
   return (message, now, attempt) => {
     if (head.second !== Math.floor(now / 1000)) {
       head.second = Math.floor(now / 1000)
@@ -188,7 +212,7 @@ function requestMaker(
     }
     const { timestamp } = head
     if (templating.list.length > 0) templating.fill(headers, firstAt, message, attempt, timestamp)
-    if (hasBody) headers[contentTypeAt] = message.contentType
+    if (hasBody) headers[contentTypeAt] = contentTypeOf(message, contentType)
     if (authorization) headers[authorizationAt] = authorization.header
     signing.values(headers, signedAt, hasBody ? message : { id: message.id, body: noBytes }, timestamp, now)
     // The names, and the values before these, were checked when the target was prepared.
@@ -200,6 +224,11 @@ function requestMaker(
     if (message.propagated !== undefined) request.headers = withTrace(request.headers, message.propagated)
     return request
   }
+}
+
+/** The content type of a request: the message's own header, the endpoint's, or the one that the message was published with. */
+function contentTypeOf({ headers, contentType }: OutgoingMessage, ofEndpoint: string | undefined): string {
+  return (headers && contentTypeIn(headers)) ?? ofEndpoint ?? contentType
 }
 
 /** The headers that templates make: names, known in advance, and values, made per attempt. */

@@ -1,9 +1,16 @@
 /**
  * Headers that Sluice or the protocol sets, and those that clouds act on. Neither an endpoint nor a message can set one of
- * them.
+ * them. The content type is no such header: an endpoint's or a message's own stands in place of the one that it was published
+ * with.
  */
 const reserved =
-  /^(accept-encoding|connection|content-.*|expect|host|keep-alive|proxy-.*|svix-.*|te|trailer|transfer-encoding|upgrade|user-agent|webhook-.*|x-amz.*|x-azure-.*|x-fd-.*|x-goog.*|x-svix-.*)$/i
+  /^(accept-encoding|connection|content-(?!type$).*|expect|host|keep-alive|proxy-.*|svix-.*|te|trailer|transfer-encoding|upgrade|user-agent|webhook-.*|x-amz.*|x-azure-.*|x-fd-.*|x-goog.*|x-svix-.*)$/i
+
+export const contentTypeHeader = 'content-type'
+
+export function isContentTypeHeader(name: string): boolean {
+  return name.toLowerCase() === contentTypeHeader
+}
 
 const sensitive =
   /(^|[-_.])(authorization|authenticate|auth|cookie2?|credentials?|key|password|secret|signature|token)([-_.]|$)/i
@@ -49,6 +56,16 @@ export function wireHeaders(headers: Readonly<Record<string, string>>): string[]
     flat.push(name, value)
   }
   return flat
+}
+
+/** Whether a text can be a content type: printable ASCII, for it travels as a header. */
+export function isContentType(text: string): boolean {
+  return /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text)
+}
+
+/** The content type among headers; undefined without one. */
+export function contentTypeIn(headers: Readonly<Record<string, string>>): string | undefined {
+  return Object.entries(headers).find(([name]) => isContentTypeHeader(name))?.[1]
 }
 
 /**
@@ -151,9 +168,9 @@ export function templateProblem(name: string, template: string): string | undefi
   return undefined
 }
 
-/** Sluice's User-Agent alone may be replaced. */
+/** Sluice's User-Agent alone may be replaced. The content type is set in `headers`, where it is known before a request. */
 function isReserved(name: string): boolean {
-  return isReservedHeader(name) && name.toLowerCase() !== 'user-agent'
+  return isContentTypeHeader(name) || (isReservedHeader(name) && name.toLowerCase() !== 'user-agent')
 }
 
 /**

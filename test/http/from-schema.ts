@@ -4,6 +4,8 @@ import type { JsonSchema } from './reference.ts'
 const instants = ['2026-01-01T00:00:00Z', '2026-11-15T12:00:00.5+02:00', '1970-01-01T00:00:00Z', '2099-12-31T23:59:59Z']
 /** Texts with a meaning beyond their schema, so that some of what is generated is accepted. */
 const meaningful: Readonly<Record<string, readonly string[]>> = {
+  app: ['mine'],
+  appId: ['mine'],
   url: ['https://example.com/', 'https://example.com/hook?a=b', 'http://127.0.0.1:9999/'],
   secret: [`whsec_${Buffer.alloc(24, 1).toString('base64')}`],
   key: [`whsec_${Buffer.alloc(32, 2).toString('base64')}`],

@@ -139,6 +139,8 @@ describe('a publish under an Idempotency-Key', () => {
     assert.equal((await ask('event_type=b', 'text/plain')).status, 422)
     assert.equal((await ask('event_type=a', 'text/html')).status, 422)
     assert.equal((await ask('event_type=a', 'text/plain', 'y')).status, 422)
+    const beside = { 'content-type': 'text/plain', 'sluice-header-x-a': '1', ...key('k1') }
+    assert.equal((await api.ask('POST', '/app/acme/msg/raw?event_type=a', 'x', beside)).status, 422)
   })
 })
 

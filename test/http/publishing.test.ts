@@ -42,7 +42,7 @@ describe('the fields of a message', () => {
 
   test('reserved headers and impossible ones are refused', async () => {
     const api = await apiWith()
-    for (const name of ['webhook-id', 'Content-Type', 'host', 'user-agent', 'a b', '']) {
+    for (const name of ['webhook-id', 'Content-Encoding', 'host', 'user-agent', 'a b', '']) {
       const { status } = await api.ask('POST', '/app/acme/msg', {
         eventType: 'a',
         payload: {},
@@ -166,6 +166,31 @@ describe('a batch', () => {
   })
 })
 
+describe('a payload that is a list or a text', () => {
+  test('is stored byte for byte, and shown as a member of an object', async () => {
+    const api = await apiWith()
+    const app = await api.store.findApplication('acme')
+    for (const payload of ['[ 1.0, {"a":[]} ]', '"a\\u00e9"', '[]', '""']) {
+      const { status, text, json } = await api.ask('POST', '/app/acme/msg', `{"eventType":"a","payload":${payload}}`)
+      assert.equal(status, 202, text)
+      const shown = `"payload":{"contentType":"application/json","json":${payload}}`
+      assert.ok(text.includes(shown), text)
+      const message = await api.store.findMessage(app?.key as number, json.id)
+      assert.equal(Buffer.from(message?.body ?? []).toString(), payload)
+      const got = await api.ask('GET', `/app/acme/msg/${json.id}`)
+      assert.ok(got.text.includes(shown), got.text)
+      const batch = await api.ask(
+        'POST',
+        '/app/acme/msg/batch',
+        `{"messages":[{"eventType":"a","payload":${payload}}]}`,
+      )
+      assert.ok(batch.text.includes(shown), batch.text)
+    }
+    const active = await api.ask('POST', '/app/acme/msg/precheck/active', { eventType: 'a', payload: [1] })
+    assert.equal(active.status, 200, active.text)
+  })
+})
+
 describe('a raw publish', () => {
   test('takes any bytes of any type, and answers them as base64 only when asked', async () => {
     const api = await apiWith()
@@ -186,6 +211,19 @@ describe('a raw publish', () => {
     assert.equal(message?.contentType, 'image/png')
     const { json: got } = await api.ask('GET', `/app/acme/msg/${json.id}`)
     assert.deepEqual(got.payload, json.payload)
+  })
+
+  test('has the headers of the message among its own', async () => {
+    const api = await apiWith()
+    const send = (headers: Record<string, string>) =>
+      api.ask('POST', '/app/acme/msg/raw?event_type=a', 'x', { 'content-type': 'text/plain', ...headers })
+    const { json } = await send({ 'Sluice-Header-X-Region': 'eu', 'sluice-header-content-type': 'text/x-own' })
+    const app = await api.store.findApplication('acme')
+    const message = await api.store.findMessage(app?.key as number, json.id)
+    assert.deepEqual(message?.headers, { 'x-region': 'eu', 'content-type': 'text/x-own' })
+    const refused = await send({ 'sluice-header-webhook-id': 'x' })
+    assert.deepEqual([refused.status, refused.json.detail[0].loc], [422, ['header', 'sluice-header-webhook-id']])
+    assert.equal((await send({ 'sluice-header-': 'x' })).status, 422)
   })
 
   test('of JSON shows the JSON, and of broken JSON does not break the answer', async () => {

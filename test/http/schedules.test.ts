@@ -61,7 +61,7 @@ test('a body that is no schedule is refused with its problem', async () => {
   assert.match(await refusal({ cron: '? * * * * ' }), /body\.cron must not contain a question mark/)
   assert.match(await refusal({ timezone: 'Mars/Base' }), /body\.timezone is not an IANA time zone/)
   assert.match(await refusal({ timezone: '+02:00' }), /body\.timezone is not an IANA time zone/)
-  assert.match(await refusal({ payload: [1] }), /body\.payload must be object/)
+  assert.match(await refusal({ payload: 1 }), /body\.payload must be an object, a list or a text/)
   assert.match(await refusal({ payload: undefined }), /body\.payload is required/)
   assert.match(await refusal({ missed: 'twice' }), /body\.missed/)
   assert.match(await refusal({ missedLimit: 101 }), /body\.missedLimit/)

@@ -6,7 +6,14 @@ import { exampleMessage, send, targetAt, testSender } from '../sender/sending.ts
 
 const reserved = [
   ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect'],
-  ...['proxy-authorization', 'proxy-anything', 'webhook-id', 'webhook-signature', 'webhook-anything', 'content-type'],
+  ...[
+    'proxy-authorization',
+    'proxy-anything',
+    'webhook-id',
+    'webhook-signature',
+    'webhook-anything',
+    'content-encoding',
+  ],
   ...['user-agent', 'accept-encoding', 'svix-id', 'x-svix-anything'],
   ...['x-amz-date', 'x-amzn-trace-id', 'x-goog-meta', 'x-google-anything', 'x-azure-ref', 'x-fd-healthprobe'],
 ]
@@ -45,6 +52,22 @@ test("an endpoint's own headers arrive, and reserved ones among them are left ou
   assert.match(head, /^Authorization: Bearer abc$/m)
   assert.match(head, /^x-tenant: caf\xe9$/m)
   assert.doesNotMatch(head, /e-v-i-l/)
+})
+
+test("the content type of a request is the message's own header, else the endpoint's, else that of the publish", async (t) => {
+  const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
+  const sender = testSender(t)
+  const types = async (headers: Record<string, string>, ofMessage?: Record<string, string>) => {
+    const before = receiver.requests.length
+    const message = { ...exampleMessage, ...(ofMessage && { headers: ofMessage }) }
+    const { outcome } = await send(sender, targetAt(receiver.url, { headers }), message)
+    assert.equal(outcome.code, 'delivered', outcome.error)
+    return [...(receiver.requests[before]?.head ?? '').matchAll(/^content-type: (.*)$/gim)].map(([, type]) => type)
+  }
+  assert.deepEqual(await types({}), [exampleMessage.contentType])
+  assert.deepEqual(await types({ 'Content-Type': 'application/cloudevents+json' }), ['application/cloudevents+json'])
+  assert.deepEqual(await types({ 'content-type': 'a/b' }, { 'Content-Type': 'c/d', 'x-a': '1' }), ['c/d'])
+  assert.deepEqual(await types({ 'x-b': '2' }, { 'x-a': '1' }), [exampleMessage.contentType])
 })
 
 test('a header with a line break blocks the endpoint, and no byte leaves', async (t) => {

@@ -25,7 +25,7 @@ import {
 } from '../../operations/fields.ts'
 import type { Out } from '../../operations/route.ts'
 import type { NewApplication } from '../../store/store.ts'
-import { headerNamePattern, isReservedHeader } from '../../wire/headers.ts'
+import { headerNamePattern, isContentTypeHeader, isReservedHeader } from '../../wire/headers.ts'
 import type { Application } from '../endpoints/rules.ts'
 import {
   type ApplicationSettings,
@@ -156,7 +156,7 @@ export function signatureHeaderProblems({ signatureHeaders }: ApplicationPatch):
   return names.flatMap(([what, name], i) => {
     const at = ['body', 'signatureHeaders', what]
     // Names with these prefixes are reserved for signatures, so an application may use them here.
-    const free = /^(webhook|svix|x-svix)-/i.test(name) || !isReservedHeader(name)
+    const free = /^(webhook|svix|x-svix)-/i.test(name) || !(isReservedHeader(name) || isContentTypeHeader(name))
     if (!free) return [{ at, message: 'is a reserved header', type: 'header' }]
     const twice = names.slice(0, i).some(([, other]) => other.toLowerCase() === name.toLowerCase())
     return twice ? [{ at, message: 'is the name of another of them, too', type: 'header' }] : []

@@ -12,10 +12,11 @@ import { splitByBytes } from '../../operations/page.ts'
 import { headerProblems } from '../../operations/problems.ts'
 import type { Services } from '../../operations/services.ts'
 import { checkContents, compile } from '../../operations/validate.ts'
+import { isContentType } from '../../wire/headers.ts'
 import { DeadLineIn, toDeadOut } from '../dead-letters/schemas.ts'
 import type { BroughtLetter, Contents, LetterForFile } from '../dead-letters/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
-import { isContentType, textWithout } from '../messages/reading-service.ts'
+import { textWithout } from '../messages/reading-service.ts'
 import { isJsonObject } from '../messages/schemas.ts'
 
 /**

@@ -12,7 +12,6 @@ import {
 } from '../../cli/command.ts'
 import { addFields, asQuery, queryOf } from '../../cli/field-options.ts'
 import { type Column, counted, facts, instant, nameOf, table, text } from '../../cli/table.ts'
-import { CommandError, exitCode } from '../../cli/terminal.ts'
 import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { prettyJson } from '../../json/exact.ts'
 import { statusColour, statusText } from '../attempts/terminal.ts'
@@ -127,12 +126,14 @@ export function addSend(commands: RemoteCommands): void {
         const { raw, contentType = 'application/octet-stream' } = session.options as Record<string, string | undefined>
         const envelope = envelopeOf(session, eventType)
         const headers = pairsOf((session.options as Query).header)
-        if (raw && headers !== undefined) {
-          throw new CommandError('A raw payload goes without --header: its fields are in the URL.', exitCode.misused)
-        }
         const path = pathOf('app', app, 'msg')
         const message = raw
-          ? await session.client.post(`${path}/raw`, { query: asQuery(envelope), body: payload, contentType })
+          ? await session.client.post(`${path}/raw`, {
+              query: asQuery(envelope),
+              body: payload,
+              contentType,
+              headers: besideBytes(headers),
+            })
           : await session.client.post(path, {
               query: { with_content: false },
               body: withPayload({ ...envelope, headers }, payload),
@@ -151,6 +152,11 @@ export function addSend(commands: RemoteCommands): void {
     .option('--endpoint <ENDPOINT>', 'deliver to this endpoint alone, by id or uid, even if its filters do not match')
     .option('--raw', 'send the payload unchanged; it need not be JSON')
     .option('--content-type <TYPE>', 'content type of a raw payload (default: application/octet-stream)')
+}
+
+/** The headers of a message whose body is its bytes. */
+function besideBytes(headers: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [`sluice-header-${name}`, value]))
 }
 
 function envelopeOf(session: Session, eventType: string) {

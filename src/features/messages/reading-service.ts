@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../../domain/clock.ts'
@@ -6,9 +7,11 @@ import type { Sliced } from '../../domain/turns.ts'
 import type { Envelope } from '../../intake/publication.ts'
 import { type ByteSpan, type Scanner, spansOfElements } from '../../json/scan.ts'
 import { distinct, lenient, metadataProblems } from '../../operations/fields.ts'
+import { payloadProblems } from '../../operations/payload.ts'
 import { headerProblems, templateProblems } from '../../operations/problems.ts'
 import { IgnoredFields } from '../../operations/unknown-names.ts'
 import { checkContents, compile, nullsRemover, refuseIf } from '../../operations/validate.ts'
+import { contentTypeHeader, isContentType } from '../../wire/headers.ts'
 import type { ApplicationIn } from '../applications/schemas.ts'
 import { batchLimit, EnvelopeIn, MessageFieldsIn, type RawQuery } from './schemas.ts'
 
@@ -28,7 +31,6 @@ export interface ReadMessage {
 
 /** The furthest time of a delivery. */
 const deliverAtLimitMs = 90 * 24 * 60 * 60 * 1000
-const openBrace = 0x7b
 const openBracket = 0x5b
 const json = 'application/json'
 
@@ -80,18 +82,34 @@ export function* readBatch(
 }
 
 /** Puts a message together whose body is to be delivered as it came. */
-export function readRaw(query: RawQuery, contentType: string | undefined, body: Buffer, now: EpochMs): ReadMessage {
-  const given = new Map<string, unknown>(Object.entries(query))
+export function readRaw(query: RawQuery, given: IncomingHttpHeaders, body: Buffer, now: EpochMs): ReadMessage {
+  const fields = new Map<string, unknown>(Object.entries(query))
   const names = Object.keys(EnvelopeIn.properties)
-  const input = Object.fromEntries(names.map((name) => [name, given.get(queryName(name)) ?? null])) as EnvelopeIn
-  const type = contentType ?? 'application/octet-stream'
+  const input = Object.fromEntries(names.map((name) => [name, fields.get(queryName(name)) ?? null])) as EnvelopeIn
+  const headers = headersBeside(given)
+  const type = given[contentTypeHeader] ?? 'application/octet-stream'
   const problems = fieldProblems(checkContents(input)).map((problem) => ({ ...problem, at: inQuery(problem.at) }))
-  if (!isContentType(type)) problems.push({ at: ['header', 'content-type'], message: 'is not valid', type: 'header' })
+  if (!isContentType(type))
+    problems.push({ at: ['header', contentTypeHeader], message: 'is not valid', type: 'header' })
+  for (const { at, ...problem } of headerProblems(headers)) {
+    problems.push({ ...problem, at: ['header', `${messageHeader}${String(at.at(-1))}`] })
+  }
   const times: FieldError[] = []
   const instants = instantsOf(input, now, times)
   problems.push(...times.map((problem) => ({ ...problem, at: inQuery(problem.at) })))
   refuseIf(problems)
-  return { envelope: envelopeOf(input, type, instants, now), body, payload: body, ...instants, application: null }
+  const envelope = envelopeOf({ ...input, headers }, type, instants, now)
+  return { envelope, body, payload: body, ...instants, application: null }
+}
+
+/** A request with bytes for a body has the message's headers among its own, behind this. */
+export const messageHeader = 'sluice-header-'
+
+/** The headers of a message beside its bytes: `Sluice-Header-X-Region: eu` is `x-region`; null for none. */
+export function headersBeside(given: IncomingHttpHeaders): Record<string, string> | null {
+  const own = Object.entries(given).filter(([name]) => name.startsWith(messageHeader))
+  if (own.length === 0) return null
+  return Object.fromEntries(own.map(([name, value]) => [name.slice(messageHeader.length), String(value)]))
 }
 
 const envelopeProblems = compile(EnvelopeIn, 'body')
@@ -146,7 +164,7 @@ function readOne(
   if (found.length > 0) problems.push(...found)
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
   if (isObject && span === undefined) problems.push(payloadProblem('is required', 'required'))
-  if (span && body[span.start] !== openBrace) problems.push(payloadProblem('must be object', 'type'))
+  if (span) problems.push(...payloadProblems(body.subarray(span.start, span.end)))
   if (problems.length > 0 || span === undefined) return undefined
   const fields = input as MessageFieldsIn
   const payload = body.subarray(span.start, span.end)
@@ -230,11 +248,6 @@ function rawContentType({ transformationsParams }: MessageFieldsIn, problems: Fi
   const at = ['body', 'transformationsParams', 'headers', 'content-type']
   if (!isContentType(type)) problems.push({ at, message: 'is not valid', type: 'header' })
   return type
-}
-
-/** Printable ASCII: it travels as a header. */
-export function isContentType(text: string): boolean {
-  return /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text)
 }
 
 function payloadProblem(message: string, type: string): FieldError {

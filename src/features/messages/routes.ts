@@ -38,6 +38,7 @@ import {
   noPayload,
   payloadOf,
   RawQuery,
+  shownJson,
   shownPayload,
   toMessageFilter,
 } from './schemas.ts'
@@ -75,7 +76,7 @@ export const messages = {
         const envelope = inTraceOf(request, message.envelope)
         const send = async () => publisher.publish(app, envelope, body, await onceFor(publisher, app, request, bytes))
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
-        const out = shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload)
+        const out = shown(message, accepted, (query.with_content ?? true) ? shownJson(message.payload) : noPayload)
         return answered(accepted, withWarnings(out, ignored))
       },
     }),
@@ -98,13 +99,17 @@ export const messages = {
         const application = batch.find((message) => message.application !== null)?.application ?? null
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
         const withContent = query.with_content ?? true
-        const bodies = batch.map((m, i) => shown(m, accepted[i] as Accepted, withContent ? m.payload : noPayload))
+        const bodies = batch.map((m, i) =>
+          shown(m, accepted[i] as Accepted, withContent ? shownJson(m.payload) : noPayload),
+        )
         return answered(accepted[0], withWarnings(list(bodies), ignored))
       },
     }),
     route('POST /app/:app/msg/raw', publish, {
       id: 'v1.message.create-from-bytes',
       summary: 'Publish any bytes, to be delivered with their content type',
+      description:
+        'Each header `Sluice-Header-NAME` of the request is a header NAME of the message, such as `Sluice-Header-X-Region: eu`.',
       query: RawQuery,
       body: anyBytes,
       answers: { 202: MessageOut },
@@ -112,10 +117,11 @@ export const messages = {
       lookup: 'none',
       handle: async ({ params: { app }, query, body: bytes, ignored, request }, { publisher, clock }) => {
         assertRef(app)
-        const message = readRaw(query, request.headers['content-type'], bytes, clock.now())
+        const message = readRaw(query, request.headers, bytes, clock.now())
         const { body } = message
         const envelope = inTraceOf(request, message.envelope)
-        const about = Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n`)
+        const headers = envelope.headers == null ? '' : `${JSON.stringify(envelope.headers)}\n`
+        const about = Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n${headers}`)
         const once = hasKey(request) ? await onceFor(publisher, app, request, Buffer.concat([about, bytes])) : null
         const accepted = await publisher.publish(app, envelope, body, once)
         // The caller has the bytes; in base64 they would come back a third larger.

@@ -30,6 +30,7 @@ import {
   whole,
 } from '../../operations/fields.ts'
 import { PageQuery } from '../../operations/page.ts'
+import { payloadIn } from '../../operations/payload.ts'
 import type { Store } from '../../store/store.ts'
 import { ApplicationIn } from '../applications/schemas.ts'
 import { envelopeFields } from './fields.ts'
@@ -122,13 +123,7 @@ export const MessagePrecheckIn = Type.Object(
     eventType: described(nameText, about.eventType),
     channels: maybe(Channels, about.channels),
     payload: Type.Optional(
-      Type.Object(
-        {},
-        {
-          ...lenient,
-          description: 'Checked against the filters of endpoints; without it, every filter counts as met.',
-        },
-      ),
+      payloadIn('Checked against the filters of endpoints; without it, every filter counts as met.'),
     ),
   },
   lenient,
@@ -138,7 +133,7 @@ export const MessagePrecheckIn = Type.Object(
 export const MessageIn = Type.Object(
   {
     ...MessageFieldsIn.properties,
-    payload: Type.Object({}, { additionalProperties: true, description: 'Stored and delivered byte for byte.' }),
+    payload: payloadIn('Stored and delivered byte for byte.'),
   },
   lenient,
 )
@@ -162,7 +157,7 @@ export const Payload = Type.Object(
   {
     additionalProperties: true,
     description:
-      'The bytes that were published. `{}` without `with_content`, `{"expired":true}` when erased; a body that is no JSON object is an object with `contentType` and `base64`.',
+      'The bytes that were published. `{}` without `with_content`, `{"expired":true}` when erased; a list or a text is an object with `contentType` and `json`, any other body one with `contentType` and `base64`.',
   },
 )
 
@@ -292,15 +287,32 @@ function asciiJson(text: string): string {
   )
 }
 
-/** A payload as callers see it. Bytes that are no JSON object, such as a picture, are shown as base64. */
+/**
+ * A payload as callers see it. It is always an object, for the clients of typed languages know no other: a list or a text is
+ * its member `json`, and any other bytes, such as a picture, are base64.
+ */
 export function shownPayload(body: Uint8Array, contentType: string): Uint8Array {
   if (isJsonObject(body)) return body
+  if (/json/i.test(contentType) && isJson(body)) return asMember(body, contentType)
   return Buffer.from(JSON.stringify({ contentType, base64: Buffer.from(body).toString('base64') }))
+}
+
+/** The payload of a publish that was read as JSON, as callers see it. */
+export function shownJson(payload: Uint8Array): Uint8Array {
+  return payload[0] === openBrace ? payload : asMember(payload, 'application/json')
+}
+
+function asMember(json: Uint8Array, contentType: string): Uint8Array {
+  return Buffer.concat([Buffer.from(`{"contentType":${JSON.stringify(contentType)},"json":`), json, Buffer.from('}')])
 }
 
 /** Whether the bytes are a JSON object and nothing else. */
 export function isJsonObject(body: Uint8Array): boolean {
-  if (body[0] !== openBrace || !isUtf8(body)) return false
+  return body[0] === openBrace && isJson(body)
+}
+
+function isJson(body: Uint8Array): boolean {
+  if (!isUtf8(body)) return false
   try {
     JSON.parse(Buffer.from(body).toString())
     return true

@@ -24,10 +24,10 @@ import {
   whole,
 } from '../../operations/fields.ts'
 import { PageQuery } from '../../operations/page.ts'
+import { payloadIn } from '../../operations/payload.ts'
 import { headerProblems } from '../../operations/problems.ts'
 import { refuseIf } from '../../operations/validate.ts'
-import { isSensitiveHeader } from '../../wire/headers.ts'
-import { isContentType } from '../messages/reading-service.ts'
+import { isContentType, isSensitiveHeader } from '../../wire/headers.ts'
 import { Payload, shownPayload } from '../messages/schemas.ts'
 import { type NewSchedule, schedule as noun, type Schedule, type ScheduleRun } from './noun.ts'
 import { knownTicks, nextTicks, type Timing, timingProblem } from './rules.ts'
@@ -44,13 +44,7 @@ const body = {
     'Body of every message as base64, instead of `payload`: any bytes, delivered as they are.',
   ),
   payload: Type.Optional(
-    Type.Object(
-      {},
-      {
-        additionalProperties: true,
-        description: 'Payload of every message, stored and delivered byte for byte; or give `bodyBase64`.',
-      },
-    ),
+    payloadIn('Payload of every message, stored and delivered byte for byte; or give `bodyBase64`.'),
   ),
 }
 

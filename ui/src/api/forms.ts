@@ -1174,9 +1174,20 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "description": "Body of every message as base64, instead of `payload`: any bytes, delivered as they are."
       },
       "payload": {
-        "type": "object",
-        "properties": {},
-        "additionalProperties": true,
+        "anyOf": [
+          {
+            "type": "object",
+            "properties": {},
+            "additionalProperties": true
+          },
+          {
+            "type": "array",
+            "items": {}
+          },
+          {
+            "type": "string"
+          }
+        ],
         "description": "Payload of every message, stored and delivered byte for byte; or give `bodyBase64`."
       }
     },

@@ -470,11 +470,13 @@ export type MessageDeliveriesOut = { success: number; waiting: number; fail: num
 
 export type MessageEndpointOut = { id: string; url: string; uid: string | null; description: string; disabled: boolean; eventTypes: string[] | null; filterTypes: string[] | null; channels: string[] | null; throttleRate: number | null; rateLimit: number | null; throttlePeriodSeconds: number; burst: number | null; concurrency: number | null; timeoutMs: number | null; method: EndpointMethod; retry: EndpointRetryOut | null; retryReplays: boolean; propagateTrace: boolean; metadata: Record<string, string>; headerTemplates: Record<string, string> | null; connectTimeoutMs: number | null; circuit: EndpointCircuitOut | null; adaptive: boolean; disableAfterMs: number | null; maxWaiting: number | null; overflow: EndpointOverflow; maxAgeSeconds: number | null; whileDisabled: EndpointWhileDisabled; order: EndpointOrder; deadHead: EndpointDeadHead; coalesce: EndpointCoalesceOut | null; filter: string | null; shape: EndpointShapeOut | null; region: string | null; egressProxy: string | null; signature: EndpointSignature; version: number; disabledReason: string | null; auth: EndpointAuthOut | null; clientCertificate: EndpointClientCertificateOut | null; paused: boolean; state: LaneState; damaged: EndpointDamaged[]; createdAt: string; updatedAt: string; status: MessageStatus; statusText: MessageStatusText; nextAttempt: string | null; coalescedInto: string | null; deleted: boolean }
 
-export type MessageIn = { eventType: string; eventId?: string | null; channels?: string[] | null; tags?: string[] | null; deliverAt?: string | null; expiresAt?: string | null; expiresInSeconds?: number | null; headers?: Record<string, string> | null; dedupeKey?: string | null; orderingKey?: string | null; endpoint?: string | null; payloadRetentionPeriod?: number | null; payloadRetentionHours?: number | null; application?: ApplicationIn | null; transformationsParams?: MessageTransformationsParamsIn | null; payload: Record<string, unknown> }
+export type MessageIn = { eventType: string; eventId?: string | null; channels?: string[] | null; tags?: string[] | null; deliverAt?: string | null; expiresAt?: string | null; expiresInSeconds?: number | null; headers?: Record<string, string> | null; dedupeKey?: string | null; orderingKey?: string | null; endpoint?: string | null; payloadRetentionPeriod?: number | null; payloadRetentionHours?: number | null; application?: ApplicationIn | null; transformationsParams?: MessageTransformationsParamsIn | null; payload: MessagePayloadIn }
 
 export type MessageOut = { id: string; eventType: string; payload: Record<string, unknown>; eventId: string | null; channels: string[] | null; tags: string[] | null; deliverAt: string | null; expiresAt: string | null; orderingKey: string | null; timestamp: string; deliveries?: MessageDeliveriesOut | null; unfiltered?: number; warnings?: string[] }
 
-export type MessagePrecheckIn = { eventType: string; channels?: string[] | null; payload?: Record<string, unknown> }
+export type MessagePayloadIn = Record<string, unknown> | unknown[] | string
+
+export type MessagePrecheckIn = { eventType: string; channels?: string[] | null; payload?: MessagePayloadIn }
 
 export type MessagePrecheckOut = { active: boolean }
 
@@ -512,7 +514,7 @@ export type ReplayableOut = { failed: number; failedMore: boolean; messages: num
 
 export type RotateTokenOut = { ingestUrl: string }
 
-export type ScheduleIn = { uid?: string | null; cron: string; timezone?: string; eventType: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: Record<string, unknown> }
+export type ScheduleIn = { uid?: string | null; cron: string; timezone?: string; eventType: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: MessagePayloadIn }
 
 export type ScheduleLastRunOut = { at: string; ranAt: string; state: ScheduleRunState; trigger: ScheduleRunTrigger; msgId: string | null; error: string | null; count: number }
 
@@ -520,7 +522,7 @@ export type ScheduleMissed = "skip" | "once" | "all"
 
 export type ScheduleOut = { id: string; uid: string | null; cron: string; timezone: string; eventType: string; channels: string[] | null; tags: string[] | null; contentType: string; missed: ScheduleMissed; missedLimit: number; paused: boolean; metadata: Record<string, string>; createdAt: string; updatedAt: string; headers: Record<string, string>; sensitiveHeaders: string[]; failures: number; nextRuns: string[]; lastRuns: ScheduleLastRunOut[]; payload: Record<string, unknown> }
 
-export type SchedulePatch = { uid?: string | null; cron?: string; timezone?: string; eventType?: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: Record<string, unknown> }
+export type SchedulePatch = { uid?: string | null; cron?: string; timezone?: string; eventType?: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: MessagePayloadIn }
 
 export type SchedulePreviewOut = { nextRuns: string[] }
 
