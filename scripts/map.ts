@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
-import { importProblems, layerOf } from './layers.ts'
+import { importProblems, layerOf, registries } from './layers.ts'
 
 /**
  * Prints the house: files and lines per folder, which folder imports which, the longest files, and how many files each
@@ -11,13 +11,15 @@ import { importProblems, layerOf } from './layers.ts'
  *     npm run map
  *     npm run map -- --files                 every file
  *     npm run map -- --noun schedule         the hand-made files of one noun, and those that only name it
- *     npm run map -- --field missedLimit     the places that name a field
+ *     npm run map -- --field missedLimit     the lines and places that name a field
  *     npm run map -- --walk publish          the files that run for one event
  */
 const longestLines = 400
 const mostFiles = 8
 /** Names of features that are words of the core, too. */
 const wordsOfCore = new Set(['access', 'arrivals', 'attempts', 'health', 'lanes', 'messages', 'sessions', 'sources'])
+/** Lists that are no registry of insides: of the library, of its public names, of paths and of pages. */
+const lists = ['src/library/manage.ts', 'src/index.ts', 'ui/src/pages/dashboard.tsx']
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'src')
 
@@ -86,7 +88,7 @@ const problems = [
   ...circles(new Map(edges.map(([from, list]) => [from, new Set(list.map(({ to }) => to))]))).map(
     (circle) => `Folders import each other in a circle: ${circle.join(' → ')}.`,
   ),
-  ...code.filter(({ lines }) => lines > longestLines).map(({ path, lines }) => `${path} has ${lines} lines.`),
+  ...longFiles(),
   ...code.flatMap(({ path, imports, modules }) => importProblems(path, imports, modules)),
   ...featureProblems(),
 ]
@@ -118,6 +120,15 @@ function handMade(): { readonly path: string; readonly text: string }[] {
     .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
 }
 
+/** Files of the program, its pages and its tools that are longer than a concept. */
+function longFiles(): string[] {
+  return globSync(['src/**/*.ts', '{ui,edge,receiver}/src/**/*.{ts,tsx}', 'scripts/**/*.ts'], { cwd: root })
+    .filter((path) => !path.startsWith('ui/src/api/'))
+    .map((path) => ({ path, lines: readFileSync(join(root, path), 'utf8').split('\n').length - 1 }))
+    .filter(({ lines }) => lines > longestLines)
+    .map(({ path, lines }) => `${path} has ${lines} lines.`)
+}
+
 /** Features that have files beside their folder, or too many in it. Pages are in a folder of their own. */
 function featureProblems(): string[] {
   const own = handMade().map(({ path }) => path)
@@ -144,19 +155,43 @@ function showNoun(name: string): void {
   const lines = named.reduce((sum, { text }) => sum + text.split('\n').length - 1, 0)
   console.log(`${name}: ${named.length} files of its own, ${lines} lines`)
   for (const { path, text } of named) console.log(String(text.split('\n').length - 1).padStart(6), path)
-  console.log(`${users.length} files that import one of them`)
-  for (const { path } of users) console.log(`       ${path}`)
+  const lists = users.filter((file) => isList(file.path))
+  console.log(`${lists.length} lists that name it, of ${users.length} files that import one of them`)
+  for (const { path } of users) console.log(`  ${isList(path) ? 'list ' : '     '}${path}`)
 }
 
-/** The lines that name a field as the API does, as a column, as a flag, or as a name within another one. */
+/** Whether a file is a list of features, nouns or pages, which a new one is added to. */
+function isList(path: string): boolean {
+  return (
+    registries.some((each) => `src/${each}` === path) || /^src\/features\/[^/]+$/.test(path) || lists.includes(path)
+  )
+}
+
+/**
+ * The lines that name a field as the API does, as a column, as a flag, or as a name within another one. A place is a
+ * declaration or a function: several lines of one are read and changed together.
+ */
 function showField(name: string): void {
   const snake = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
   const named = new RegExp(`\\b(${name}|${snake}|${snake.replaceAll('_', '-')})\\b`)
   const places = handMade().flatMap(({ path, text }) =>
-    text.split('\n').flatMap((line, i) => (named.test(line) ? [`${path}:${i + 1}: ${line.trim()}`] : [])),
+    inPlaces(text).flatMap(({ place, line }) =>
+      named.test(line) ? [{ place: `${path} ${place}`, line: line.trim() }] : [],
+    ),
   )
-  console.log(`${name}: ${places.length} places`)
-  for (const place of places) console.log(`  ${place}`)
+  const counted = new Set(places.map(({ place }) => place)).size
+  console.log(`${name}: ${places.length} lines in ${counted} places`)
+  for (const { place, line } of places) console.log(`  ${place}: ${line}`)
+}
+
+/** The lines of a file, each with the name of the declaration or function that it is in. */
+function inPlaces(text: string): { readonly place: string; readonly line: string }[] {
+  let place = ''
+  return text.split('\n').map((line) => {
+    place =
+      /^(?:export )?(?:async )?(?:const|let|function\*?|class|interface|type) (\{[^}]*\}|\w+)/.exec(line)?.[1] ?? place
+    return { place, line }
+  })
 }
 
 function size(group: readonly SourceFile[]) {

@@ -1,3 +1,4 @@
+import type { NounPrefix } from '../features/nouns.ts'
 import type { EpochMs } from './clock.ts'
 
 /**
@@ -17,13 +18,11 @@ export type Prefix =
   | 'qtask'
   | 'apptok'
   | 'audit'
-  | 'sch'
   | 'sess'
   | 'slnc'
-  | 'src'
-  | 'view'
   /** The token of a source's URL. */
   | 'in'
+  | NounPrefix
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const keyLength = 9 // 62^9 > 2^53

@@ -13,4 +13,6 @@ export type NounName = keyof typeof nouns
 /** Their things. */
 export type NounThings = { readonly [Name in NounName]: Thing<(typeof nouns)[Name]> }
 
+export type NounPrefix = (typeof nouns)[NounName]['prefix']
+
 export const nounNames = Object.keys(nouns) as NounName[]

@@ -21,11 +21,14 @@ import { eventTypes } from './event-types/rows.ts'
 import { history } from './history/rows.ts'
 import { inbox } from './inbox/rows.ts'
 import { alerts, notices } from './notices/rows.ts'
-import { type PublishAlong, schedules } from './schedules/rows.ts'
+import { type PublishAlong, type Schedules, schedules } from './schedules/rows.ts'
 import { webSessions } from './sessions/rows.ts'
-import { sources } from './sources/rows.ts'
+import { type Sources, sources } from './sources/rows.ts'
 import { tasks } from './tasks/rows.ts'
-import { views } from './views/rows.ts'
+import { type Views, views } from './views/rows.ts'
+
+/** The methods of the nouns that `features/nouns.ts` lists. */
+export interface NounStores extends Schedules, Sources, Views {}
 
 /** The methods of the store that are written once, for both databases. */
 export type Administration = Pick<Store, keyof ReturnType<typeof administration>>

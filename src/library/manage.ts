@@ -80,7 +80,7 @@ export interface Endpoints {
 /** The new secret of an endpoint. */
 export type SecretRotation = Options<Static<typeof EndpointSecretRotateIn>>
 
-export function applications(call: CallRoute): Applications {
+function applications(call: CallRoute): Applications {
   return {
     create: call('POST', '/app'),
     getOrCreate: call('POST', '/app', { get_if_exists: true }),
@@ -91,7 +91,7 @@ export function applications(call: CallRoute): Applications {
   }
 }
 
-export function endpoints(call: CallRoute): Endpoints {
+function endpoints(call: CallRoute): Endpoints {
   const secret = call('GET', '/app/:app/endpoint/:endpoint/secret')
   const rotateSecret = call('POST', '/app/:app/endpoint/:endpoint/secret/rotate')
   return {
@@ -143,7 +143,7 @@ export interface Schedules {
   run(app: string, schedule: string): Promise<string>
 }
 
-export function schedules(call: CallRoute): Schedules {
+function schedules(call: CallRoute): Schedules {
   const run = call('POST', '/app/:app/schedule/:schedule/run')
   return {
     create: call('POST', '/app/:app/schedule'),
@@ -198,7 +198,7 @@ export interface Sources {
   test(app: string, source: string, request: SourceTest): Promise<SourceVerdict>
 }
 
-export function sources(call: CallRoute): Sources {
+function sources(call: CallRoute): Sources {
   const providers = call('GET', '/source-provider')
   const rotateToken = call('POST', '/app/:app/source/:source/token/rotate')
   const rotateSecret = call('POST', '/app/:app/source/:source/secret/rotate')
@@ -236,12 +236,31 @@ export interface Views {
   delete(view: string): Promise<void>
 }
 
-export function views(call: CallRoute): Views {
+function views(call: CallRoute): Views {
   return {
     create: call('POST', '/view'),
     get: call('GET', '/view/:view'),
     list: call('GET', '/view'),
     update: call('PATCH', '/view/:view'),
     delete: call('DELETE', '/view/:view'),
+  }
+}
+
+/** The nouns that a program manages, each with its calls. */
+export interface Managed {
+  readonly applications: Applications
+  readonly endpoints: Endpoints
+  readonly schedules: Schedules
+  readonly sources: Sources
+  readonly views: Views
+}
+
+export function managed(call: CallRoute): Managed {
+  return {
+    applications: applications(call),
+    endpoints: endpoints(call),
+    schedules: schedules(call),
+    sources: sources(call),
+    views: views(call),
   }
 }

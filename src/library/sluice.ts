@@ -14,18 +14,7 @@ import { systemTerminal } from '../runtime/process.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config, SettingName } from '../runtime/settings.ts'
 import { openVerifier, type ReceivedHeaders } from '../wire/receiver.ts'
-import {
-  type Applications,
-  applications,
-  type Endpoints,
-  endpoints,
-  type Schedules,
-  type Sources,
-  schedules,
-  sources,
-  type Views,
-  views,
-} from './manage.ts'
+import { type Managed, managed } from './manage.ts'
 import {
   type Attempts,
   attempts,
@@ -81,14 +70,9 @@ export interface Enqueued extends PublishedMessage {
 }
 
 /** Sluice inside a program. */
-export interface Sluice extends AsyncDisposable {
-  readonly applications: Applications
-  readonly endpoints: Endpoints
+export interface Sluice extends Managed, AsyncDisposable {
   readonly lanes: Lanes
   readonly deadLetters: DeadLetters
-  readonly schedules: Schedules
-  readonly sources: Sources
-  readonly views: Views
   readonly messages: Messages
   readonly attempts: Attempts
   /** The URL of the API, such as `http://127.0.0.1:8484`; undefined without `listen`. */
@@ -207,13 +191,9 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
   }
 
   return {
-    applications: applications(call),
-    endpoints: endpoints(call),
     lanes: lanes(call),
     deadLetters: deadLetters(call),
-    schedules: schedules(call),
-    sources: sources(call),
-    views: views(call),
+    ...managed(call),
     messages: messages(call),
     attempts: attempts(call),
     explain: explain(call),

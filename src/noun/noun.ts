@@ -1,6 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Field, Typed } from '../domain/field.ts'
-import type { Prefix } from '../domain/ids.ts'
 
 /**
  * A noun is declared once, as data: `features/<noun>/noun.ts`. Its types follow here, its columns in rows.ts, its schemas and
@@ -12,11 +11,14 @@ export interface Declaration {
   readonly name: string
   readonly table: string
   /** The beginning of its ids. A noun without one is known by a name. */
-  readonly prefix?: Prefix
+  readonly prefix?: string
   /** Its things belong to applications. Without an owner they belong to the server. */
   readonly owner?: 'application'
-  /** A uid, for the examples of the reference. */
-  readonly example?: string
+  /** For the reference: a uid, and queries and bodies of its operations, by the last word of their ids. */
+  readonly examples?: {
+    readonly uid: string
+    readonly of: Readonly<Record<string, { readonly query?: object; readonly body?: object }>>
+  }
   /** How many things of it, by their plural, an owner may have, and the setting that changes the number. */
   readonly limit?: { readonly most: number; readonly things: string; readonly setting?: string }
   /** In the order in which they are stored and shown. */
@@ -117,7 +119,7 @@ export type Change<N extends Declaration> = Partial<
 /** A thing as it is stored. */
 export type Thing<N extends Declaration> = Named<N> & New<N> & State<N> & Dated & Damaged<N>
 
-type Named<N extends Declaration> = (N extends { readonly prefix: Prefix } ? Keyed : unknown) &
+type Named<N extends Declaration> = (N extends { readonly prefix: string } ? Keyed : unknown) &
   (N extends { readonly owner: 'application' } ? Owned : unknown)
 
 interface Keyed {

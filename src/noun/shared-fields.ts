@@ -1,5 +1,4 @@
 import { labels, uid } from '../domain/field.ts'
-import type { Prefix } from '../domain/ids.ts'
 import type { NounField } from './noun.ts'
 
 // Fields that several nouns have.
@@ -7,7 +6,7 @@ import type { NounField } from './noun.ts'
 export const uidMeaning = 'Your own name for it, unique among its kind; accepted wherever the id is.'
 
 /** A name that the caller chooses. */
-export function uidField(prefix: Prefix) {
+export function uidField(prefix: string) {
   return {
     kind: uid(prefix),
     stays: true,

@@ -1,5 +1,6 @@
 import { programFolder } from '../assets/assets.ts'
 import { nouns } from '../features/nouns.ts'
+import type { Declaration } from '../noun/noun.ts'
 
 /** An example of a request. The names in its path come from `exampleName`. */
 interface Example {
@@ -25,9 +26,9 @@ export const pathParameters: Readonly<Record<string, PathParameter>> = {
   task: ['task_id', 'The id of a background task', 'qtask_3xKq0d5Tck2Wd9sLhB6xJ4pMe7r'],
   erasure: ['erasure_id', 'The id of an erasure', 'qtask_3xKq0d8Wgp6Sl9dZyU2tV4nJq5e'],
   ...Object.fromEntries(
-    Object.entries(nouns).map(([path, { name, example }]) => [
+    Object.entries(nouns).map(([path, { name, examples }]) => [
       path,
-      [`${path}_id`, `The id or uid of a ${name}`, example],
+      [`${path}_id`, `The id or uid of a ${name}`, examples.uid],
     ]),
   ),
   region: ['region', 'The name of a region', 'eu'],
@@ -55,8 +56,16 @@ const invoiceSchema = {
   properties: { invoice: { type: 'integer' }, amount: { type: 'string' }, currency: { type: 'string' } },
 }
 const description = 'A customer paid an invoice.'
-const digest = { cron: '0 7 * * 1-5', timezone: 'Europe/Berlin', eventType: 'digest.due', payload: { kind: 'daily' } }
 const page = { query: { limit: 50 } }
+/** The examples of a noun's operations: its lists take a page. */
+function examplesOf(name: string, { owner, examples }: Declaration): [string, Example][] {
+  const lists = { list: page, ...(owner !== undefined && { 'list-all': page }) }
+  return Object.entries({ ...lists, ...examples?.of }).map(([operation, example]) => [
+    `v1.${name}.${operation}`,
+    example,
+  ])
+}
+
 /** A webhook of Meta, signed with the secret of the example. */
 export const metaSecret = 'an app secret of Meta'
 export const metaToken = 'a verify token'
@@ -81,6 +90,7 @@ const ingestEndpoint = { url, uid: 'crm', throttleRate: 20 }
  * Svix's SDKs know, so that the same example can be written with an SDK. A test sends every one of them.
  */
 export const examples: Readonly<Record<string, Example>> = {
+  ...Object.fromEntries(Object.entries<Declaration>(nouns).flatMap(([name, noun]) => examplesOf(name, noun))),
   'v1.application.list': page,
   'v1.application.create': { body: { name: 'Acme', uid: 'acme' } },
   'v1.application.update': { body: { name: 'Acme Inc.', uid: 'acme', throttleRate: 100 } },
@@ -134,24 +144,7 @@ export const examples: Readonly<Record<string, Example>> = {
   'v1.region.list': page,
   'v1.audit.trim': { body: { before: '2020-01-01T00:00:00Z' } },
   'v1.region.create': { body: { name: 'eu' } },
-  'v1.schedule.list': { query: { limit: 50, next_runs: 3 } },
-  'v1.schedule.create': { query: { next_runs: 3 }, body: { uid: 'daily-digest', ...digest } },
-  'v1.schedule.list-all': page,
-  'v1.schedule.preview': { query: { cron: digest.cron, timezone: digest.timezone } },
-  'v1.schedule.update': { body: { uid: 'daily-digest', ...digest, missed: 'once' } },
-  'v1.schedule.patch': { body: { cron: '30 6 * * 1-5' } },
   'v1.inbox.retry': { body: { rows: [17] } },
-  'v1.view.list': page,
-  'v1.view.create': {
-    body: { uid: 'dead-in-eu', name: 'Dead in the EU', of: 'dead-letters', eventTypes: ['invoice.*'] },
-  },
-  'v1.view.patch': { body: { withinSeconds: 86_400 } },
-  'v1.source.list': page,
-  'v1.source.list-all': page,
-  'v1.source.create': { body: { provider: 'github', uid: 'repository', name: 'The repository' } },
-  'v1.source.patch': { body: { name: 'The main repository', disabled: false } },
-  'v1.source.rotate-token': { body: { gracePeriodSeconds: 86_400 } },
-  'v1.source.rotate-secret': { body: { secret: 'another app secret', gracePeriodSeconds: 86_400 } },
   'v1.source.test': { body: { headers: metaEvent.headers, body: metaEvent.body } },
   'v1.arrival.receive': metaEvent,
   'v1.arrival.verify': metaChallenge,

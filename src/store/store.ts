@@ -9,10 +9,8 @@ import type { Subjects } from '../features/erasure/store.ts'
 import type { EventTypes } from '../features/event-types/rows.ts'
 import type { History } from '../features/history/store.ts'
 import type { Inbox } from '../features/inbox/store.ts'
-import type { Schedules } from '../features/schedules/rows.ts'
-import type { Sources } from '../features/sources/rows.ts'
+import type { NounStores } from '../features/rows.ts'
 import type { Tasks } from '../features/tasks/store.ts'
-import type { Views } from '../features/views/rows.ts'
 import type { AppShares } from './app-shares.ts'
 import type { Applications, Endpoints, FoldedNames } from './configuration.ts'
 import type { Deliveries, RowName } from './delivering.ts'
@@ -52,10 +50,8 @@ export interface Store
     DeadLetters,
     DeadFiling,
     Inbox,
-    Schedules,
-    Sources,
     Tasks,
-    Views,
+    NounStores,
     Subjects,
     History,
     Access,

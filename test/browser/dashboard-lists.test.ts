@@ -361,3 +361,31 @@ describe('the keyboard', { skip }, () => {
     assert.deepEqual(page.complaints, [])
   })
 })
+
+describe('views', { skip }, () => {
+  test('a filter is saved from its page, listed in the side, changed and deleted', async (t) => {
+    const { signedIn, ask } = await openWorld(t)
+    const page = await signedIn('/dead?type=video.trending&reason=exhausted')
+    await page.press('Save view…')
+    await page.fill('name', 'Trends that died')
+    await page.press('Save', 'dialog')
+    await page.until("document.querySelector('.side [aria-label=Views]')?.innerText.includes('Trends that died')")
+    const [view] = (await ask('GET', '/view')).data
+    assert.deepEqual([view.of, view.reason, view.eventTypes], ['dead-letters', 'exhausted', ['video.trending']])
+    assert.equal(
+      await page.evaluate("document.querySelector('.side [aria-label=Views] [aria-current]')?.getAttribute('href')"),
+      '/dead?reason=exhausted&type=video.trending',
+    )
+    await page.goto(`${await page.evaluate('location.origin')}/views`)
+    await page.sees('Reason: exhausted')
+    await page.press('Change')
+    await page.fill('name', 'Trends')
+    await page.press('Save', 'dialog')
+    await page.until("document.querySelector('.side [aria-label=Views]')?.innerText.trim() === 'Trends'")
+    await page.press('Delete')
+    await page.press('Delete', 'dialog')
+    await page.sees('No views yet')
+    assert.deepEqual((await ask('GET', '/view')).data, [])
+    assert.deepEqual(page.complaints, [])
+  })
+})

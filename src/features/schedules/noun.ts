@@ -9,13 +9,24 @@ const { eventType, channels, tags, headers } = envelopeFields
 /** The policy for ticks that were missed because no process ran schedules. */
 export const missedPolicies = ['skip', 'once', 'all'] as const
 
+const digest = { cron: '0 7 * * 1-5', timezone: 'Europe/Berlin', eventType: 'digest.due', payload: { kind: 'daily' } }
+
 /** A message that is published repeatedly, by a cron expression or after the deliveries of the last run. */
 export const schedule = noun({
   name: 'schedule',
   table: 'schedule',
   prefix: 'sch',
   owner: 'application',
-  example: 'daily-digest',
+  examples: {
+    uid: 'daily-digest',
+    of: {
+      list: { query: { limit: 50, next_runs: 3 } },
+      create: { query: { next_runs: 3 }, body: { uid: 'daily-digest', ...digest } },
+      preview: { query: { cron: digest.cron, timezone: digest.timezone } },
+      update: { body: { uid: 'daily-digest', ...digest, missed: 'once' } },
+      patch: { body: { cron: '30 6 * * 1-5' } },
+    },
+  },
   limit: { most: 1000, things: 'schedules', setting: 'maxSchedulesPerApp' },
   fields: {
     uid: uidField('sch'),

@@ -10,7 +10,15 @@ export const source = noun({
   table: 'source',
   prefix: 'src',
   owner: 'application',
-  example: 'repository',
+  examples: {
+    uid: 'repository',
+    of: {
+      create: { body: { provider: 'github', uid: 'repository', name: 'The repository' } },
+      patch: { body: { name: 'The main repository', disabled: false } },
+      'rotate-token': { body: { gracePeriodSeconds: 86_400 } },
+      'rotate-secret': { body: { secret: 'another app secret', gracePeriodSeconds: 86_400 } },
+    },
+  },
   limit: { most: 100, things: 'sources', setting: 'maxSourcesPerApp' },
   fields: {
     uid: uidField('src'),

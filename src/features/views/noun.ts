@@ -13,7 +13,13 @@ export const view = noun({
   name: 'view',
   table: 'saved_view',
   prefix: 'view',
-  example: 'dead-in-eu',
+  examples: {
+    uid: 'dead-in-eu',
+    of: {
+      create: { body: { uid: 'dead-in-eu', name: 'Dead in the EU', of: 'dead-letters', eventTypes: ['invoice.*'] } },
+      patch: { body: { withinSeconds: 86_400 } },
+    },
+  },
   limit: { most: 500, things: 'views' },
   fields: {
     uid: uidField('view'),

@@ -4,7 +4,6 @@ import { call } from '../api/call.ts'
 import type { FoundOut } from '../api/schema.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { navigate } from '../router.ts'
-import { places } from './shell.tsx'
 
 const isOpen = signal(false)
 
@@ -36,7 +35,7 @@ async function findGoals(text: string): Promise<readonly Goal[]> {
 }
 
 /** Ctrl-K: goes to any page, id, uid or URL. */
-export function Palette() {
+export function Palette({ places }: { places: readonly Goal[] }) {
   // Before the page is painted: a key that is pressed as soon as the page shows is not lost.
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -47,10 +46,10 @@ export function Palette() {
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
   }, [])
-  return isOpen.value ? <OpenPalette /> : null
+  return isOpen.value ? <OpenPalette places={places} /> : null
 }
 
-function OpenPalette() {
+function OpenPalette({ places }: { places: readonly Goal[] }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const list = useId()
   const [text, setText] = useState('')
@@ -69,10 +68,7 @@ function OpenPalette() {
   }, [text])
 
   const wanted = text.trim().toLowerCase()
-  const pages = places
-    .flat()
-    .filter(([label]) => label.toLowerCase().includes(wanted))
-    .map(([label, to, icon]): Goal => ({ label, to, icon }))
+  const pages = places.filter(({ label }) => label.toLowerCase().includes(wanted))
   const isCurrent = found.text === text.trim()
   const goals = [...(wanted.length < 2 ? [] : found.goals), ...pages]
   const active = Math.min(at, goals.length - 1)

@@ -2,44 +2,21 @@ import { signal } from '@preact/signals'
 import { type ComponentChildren, Fragment } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { ConfirmDialog } from '../parts/dialog.tsx'
-import { Icon, type IconName, Logo } from '../parts/icon.tsx'
+import { Icon, Logo } from '../parts/icon.tsx'
 import { SideButton, SideCover } from '../parts/side.tsx'
 import { chosenTheme, theme } from '../parts/theme.ts'
 import { Toasts } from '../parts/toast.tsx'
 import { path } from '../router.ts'
 import { session, signOut } from '../session.ts'
-import { openPalette, Palette } from './palette.tsx'
+import { type Goal, openPalette, Palette } from './palette.tsx'
 import { SideViews } from './views.tsx'
 
-/** The pages of the side, in groups. The second word also finds a page in the palette. */
-export const places: readonly (readonly (readonly [label: string, to: string, icon: IconName])[])[] = [
-  [
-    ['Overview', '/', 'overview'],
-    ['Endpoints', '/endpoints', 'endpoints'],
-    ['Applications', '/applications', 'applications'],
-    ['Sources', '/sources', 'sources'],
-    ['Dead letters', '/dead', 'dead'],
-    ['Alerts', '/alerts', 'warning'],
-    ['Views', '/views', 'view'],
-  ],
-  [
-    ['Workers', '/workers', 'workers'],
-    ['Schedules', '/schedules', 'schedules'],
-    ['Tasks', '/tasks', 'tasks'],
-    ['Event types', '/event-types', 'types'],
-  ],
-  [
-    ['Keys and sessions', '/keys', 'keys'],
-    ['Audit', '/audit', 'audit'],
-    ['Operational webhooks', '/operational-webhooks', 'hooks'],
-    ['Settings', '/settings', 'settings'],
-  ],
-]
+type Places = readonly (readonly Goal[])[]
 
 const isOpen = signal(false)
 
 /** The frame of every page: the side with its places, the palette, dialogs and toasts. */
-export function Shell({ children }: { children: ComponentChildren }) {
+export function Shell({ places, children }: { places: Places; children: ComponentChildren }) {
   const at = path.value
   useEffect(() => {
     isOpen.value = false
@@ -58,19 +35,19 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Icon name="search" size={20} />
         </button>
       </header>
-      <Side at={at} />
+      <Side at={at} places={places} />
       <SideCover isOpen={isOpen} />
       <main id="main" tabIndex={-1}>
         {children}
       </main>
-      <Palette />
+      <Palette places={places.flat()} />
       <ConfirmDialog />
       <Toasts />
     </div>
   )
 }
 
-function Side({ at }: { at: string }) {
+function Side({ at, places }: { at: string; places: Places }) {
   const here = session.value
   return (
     <nav class={isOpen.value ? 'side open' : 'side'} aria-label="Main">
@@ -83,10 +60,10 @@ function Side({ at }: { at: string }) {
         <kbd>{navigator.platform.startsWith('Mac') ? '⌘' : 'Ctrl '}K</kbd>
       </button>
       {places.map((group, i) => (
-        <Fragment key={group[0]?.[1]}>
+        <Fragment key={group[0]?.to}>
           {i === 1 && <SideViews />}
           <ul>
-            {group.map(([label, to, icon]) => (
+            {group.map(({ label, to, icon }) => (
               <li key={to}>
                 <a href={to} aria-current={isWithin(at, to) ? 'page' : undefined}>
                   <Icon name={icon} />

@@ -43,17 +43,23 @@ function hrefOf({ of, app, search, sort, reason, eventTypes, withinSeconds }: Vi
   return `${of === 'endpoints' ? '/endpoints' : '/dead'}${text === '' ? '' : `?${text}`}`
 }
 
+/** Whether the page that is shown has the filter of a view: the order of its parts does not count. */
+function isShown(view: ViewOut): boolean {
+  const [to, text = ''] = hrefOf(view).split('?')
+  const inOrder = (parts: URLSearchParams) => [...parts].map(String).sort().join()
+  return to === path.value && inOrder(new URLSearchParams(text)) === inOrder(query.value)
+}
+
 /** The views in the side of every page. */
 export function SideViews() {
   useEffect(() => void loadViews(), [])
   const list = saved.value ?? []
-  const address = `${path.value}?${query.value}`
   if (list.length === 0) return null
   return (
     <ul aria-label="Views">
       {list.map((each) => (
         <li key={each.id}>
-          <a href={hrefOf(each)} aria-current={hrefOf(each) === address ? 'page' : undefined}>
+          <a href={hrefOf(each)} aria-current={isShown(each) ? 'page' : undefined}>
             <Icon name="view" />
             <span class="cut">{each.name}</span>
           </a>
