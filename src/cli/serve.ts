@@ -2,6 +2,7 @@ import type { Delivering } from '../compose/delivering.ts'
 import type { MetricsServer } from '../compose/metrics.ts'
 import type { Parts } from '../compose/parts.ts'
 import { apiRoot } from '../domain/api.ts'
+import { storeTraits } from '../domain/store-traits.ts'
 import { hashApiKey, makeSignInLink, makeToken } from '../operations/auth.ts'
 import {
   exposureOf,
@@ -37,7 +38,8 @@ export async function serve(world: World, loaded: Loaded, options: Options): Pro
 /** How many processes serve. One process owns a SQLite file. */
 function processCountOf({ processes, store }: Config): number {
   const size = processes === 'auto' ? availableCores() : processes
-  if (store.kind === 'postgres' || size === 1 || processes === 'auto') return store.kind === 'postgres' ? size : 1
+  const { isShared } = storeTraits[store.kind]
+  if (isShared || size === 1 || processes === 'auto') return isShared ? size : 1
   throw new CommandError(
     'Several processes need a Postgres store: one process owns a SQLite file. Set --store postgres://… or --processes 1.',
     exitCode.misused,
@@ -137,7 +139,7 @@ async function createFirstKey(world: World, store: Store): Promise<string | unde
 
 /** `sluice worker`: delivers without an API, together with other workers on one Postgres database. */
 export async function worker(world: World, { config }: Loaded): Promise<number> {
-  if (config.store.kind === 'sqlite') {
+  if (!storeTraits[config.store.kind].isShared) {
     throw new CommandError(
       'Workers need a Postgres store. With SQLite, `sluice serve` delivers by itself. Set --store postgres://… to add workers.',
       exitCode.misused,

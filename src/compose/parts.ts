@@ -177,7 +177,7 @@ function watch({ config, role }: Composing, opened: Store, troubles: StoreTroubl
   const [meter, recent] = [new Meter(), new RecentAttempts(systemClock)]
   const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
   // Several processes may write to one Postgres; the owner of a SQLite file hears of guests.
-  const othersWrite = opened.dialect === 'postgres' || role === 'guest'
+  const othersWrite = opened.traits.isShared || role === 'guest'
   const ledger = new Ledger({ store: opened, clock: systemClock, isTold: true, othersWrite, onTrouble })
   closers.defer(() => ledger.stop())
   const admission = new Admission(admissionLimitsOf(config), ledger)
@@ -191,7 +191,7 @@ function watch({ config, role }: Composing, opened: Store, troubles: StoreTroubl
   troubles.follow(store)
   closers.defer(() => troubles.stop())
   closers.defer(() => history.stop())
-  const counts = store.dialect === 'sqlite' ? ownCounts(meter) : clusterCounts(store, systemClock)
+  const counts = store.traits.isShared ? clusterCounts(store, systemClock) : ownCounts(meter)
   return { store, ledger, admission, meter, onTrouble, liveSources: { recent, counts } }
 }
 

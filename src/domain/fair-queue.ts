@@ -1,3 +1,4 @@
+import { present } from './invariant.ts'
 import { Queue } from './queue.ts'
 
 /**
@@ -44,9 +45,10 @@ export class FairQueue<T> {
   shiftSome(atMost: number): T[] {
     const tenant = this.#ring.shift()
     if (tenant === undefined) return []
-    const items = this.#tenants.get(tenant) as Queue<T>
+    const items = present(this.#tenants.get(tenant), 'a tenant in the ring has items')
     const taken: T[] = []
-    while (taken.length < atMost && items.size > 0) taken.push(items.shift() as T)
+    while (taken.length < atMost && items.size > 0)
+      taken.push(present(items.shift(), 'a queue with a size has an item'))
     this.#size -= taken.length
     if (items.size > 0) this.#ring.push(tenant)
     else this.#tenants.delete(tenant)

@@ -180,6 +180,10 @@ export interface Run {
 /** An ordered lane. */
 export type OrderedLane<T> = Lane<T> & { readonly order: OrderedQueue<T> }
 
+export function isOrdered<T>(lane: Lane<T>): lane is OrderedLane<T> {
+  return lane.order !== undefined
+}
+
 export interface SchedulerLimits {
   readonly inFlight: number
   readonly inFlightPerApp: number

@@ -1,6 +1,7 @@
 import type { SteadyMs } from './clock.ts'
 import { type Class, replay } from './delivery.ts'
 import type { Flow } from './flow.ts'
+import { invariant, present } from './invariant.ts'
 
 /** A first-in-first-out queue with both ends cheap: an array that forgets its front in bulk. */
 export class Queue<T> {
@@ -191,6 +192,7 @@ export class OrderedQueue<T> {
     const entry = this.#first(this.#ready, now) ?? this.#first(this.#readyReplays, now)
     if (entry === undefined) return undefined
     this.#withdraw(entry)
+    invariant(entry.keyQueue.underWay === undefined, 'one delivery of a key is under way at a time')
     entry.state = 'under way'
     entry.keyQueue.underWay = entry
     this.#surface(entry.keyQueue, now)
@@ -215,6 +217,7 @@ export class OrderedQueue<T> {
     entry.state = 'gone'
     this.#keyless.delete(entry)
     this.#known[entry.class]--
+    invariant(this.#known[entry.class] >= 0, 'no more deliveries end in a lane than it has')
     this.#surface(entry.keyQueue, now)
   }
 
@@ -272,7 +275,9 @@ export class OrderedQueue<T> {
 
   #withdraw(entry: Entry<T>): void {
     const list = listOf(entry)
-    list.splice(list.indexOf(entry), 1)
+    const at = list.indexOf(entry)
+    invariant(at >= 0, 'a waiting delivery is in the list of its key')
+    list.splice(at, 1)
     this.#waiting--
   }
 
@@ -292,7 +297,7 @@ export class OrderedQueue<T> {
   /** Makes deliveries startable whose wait is over, and forgets stale entries. */
   #wake(now: SteadyMs): void {
     for (let at = this.#delayed.peek(); at !== undefined; at = this.#delayed.peek()) {
-      const entry = this.#delayed.popUntil(at) as Entry<T>
+      const entry = present(this.#delayed.popUntil(at), 'a heap that has a first instant has its item')
       const isTrue = entry.waitsUntil === at && isNext(entry)
       if (isTrue && at > now) {
         this.#delayed.push(at, entry)
@@ -317,7 +322,7 @@ export class OrderedQueue<T> {
 function nextOf<T>({ waiting, replays, underWay }: KeyQueue<T>, now: SteadyMs): Entry<T> | undefined {
   if (underWay !== undefined) return undefined
   if (waiting.length > 0 || replays.length === 0) return waiting[0]
-  let soonest = replays[0] as Entry<T>
+  let soonest = present(replays[0], 'a key without waiting deliveries has replays here')
   for (const entry of replays) {
     if (entry.waitsUntil <= now) return entry
     if (entry.waitsUntil < soonest.waitsUntil) soonest = entry

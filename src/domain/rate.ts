@@ -1,4 +1,5 @@
 import type { SteadyMs } from './clock.ts'
+import { invariant } from './invariant.ts'
 
 /** How fast an endpoint may be called: `rate` tokens each `periodMs`, of which up to `burst` may be saved up. */
 export interface RateLimit {
@@ -62,12 +63,14 @@ export class Bucket {
 
   /** The request left: its token is spent as of now. */
   spend(now: SteadyMs): void {
+    invariant(this.#reserved > 0, 'a token is reserved before it is spent')
     this.#reserved--
     this.#fullAt = Math.max(this.#fullAt, now) + this.#intervalMs
   }
 
   /** The request never left: its token goes back. */
   restore(): void {
+    invariant(this.#reserved > 0, 'a token is reserved before it goes back')
     this.#reserved--
   }
 

@@ -1,5 +1,6 @@
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
+import { invariant, present } from './invariant.ts'
 import {
   type AppLanes,
   type AppNeed,
@@ -184,6 +185,7 @@ export class Scheduler<T> {
 
   /** A slot came free. `ended` describes its attempt, if there was one. */
   finish(lane: Lane<T>, now: SteadyMs, ended?: Ended): void {
+    invariant(lane.inFlight > 0 && lane.app.inFlight > 0, 'a slot that comes free was taken by its lane')
     lane.inFlight--
     lane.app.inFlight--
     this.#inFlight--
@@ -259,7 +261,9 @@ export class Scheduler<T> {
     }
     const entry = lane.order?.take(now)
     const itsClass = entry ? entry.class : lane.nextClass()
-    const item = entry ? entry.item : (lane.queues[itsClass].shift() as T)
+    const item = entry
+      ? entry.item
+      : present(lane.queues[itsClass].shift(), 'a lane that may send has a delivery of its next class')
     const bucket = lane.bucket
     bucket?.reserve()
     lane.pace?.take(now)
@@ -271,6 +275,8 @@ export class Scheduler<T> {
     if (app.inFlight > app.peak) app.peak = app.inFlight
     this.#inFlight++
     this.#started++
+    invariant(lane.inFlight <= lane.cap, 'a lane has no more attempts under way than its endpoint allows')
+    invariant(this.#inFlight <= this.#limits.inFlight, 'a worker has no more attempts under way than it has slots')
     lane.begin()
     this.#reserve.count(lane.slotUser, 1)
     this.#settle(lane, now)

@@ -1,4 +1,5 @@
 import type { SteadyMs } from './clock.ts'
+import { invariant } from './invariant.ts'
 import { Queue } from './queue.ts'
 
 /** How an endpoint uses slots: its attempts end quickly, no attempt ended recently, or its attempts occupy slots for long. */
@@ -62,6 +63,7 @@ export class SlotReserve<L extends { waitsForSlot: boolean }> {
   /** Counts slots that are taken, or with a negative number freed. */
   count(user: SlotUser, slots: number): void {
     this.#used[user] += slots
+    invariant(this.#used[user] >= 0, 'no more slots come free than a kind of user has taken')
   }
 
   /** How many more slots users of a kind may take, by the reserve. */

@@ -1,3 +1,4 @@
+import { present } from '../domain/invariant.ts'
 import type { Outgoing, Store, StoredMessage } from '../store/store.ts'
 
 /** Names a message in the form of one delivery. */
@@ -104,7 +105,7 @@ export class Bodies {
       const own = this.#kept.get(key)
       if (own !== undefined) this.#drop(own)
       for (const variant of [...(this.#variants.get(key) ?? [])]) {
-        this.#drop(this.#kept.get(nameOf(key, variant)) as Outgoing)
+        this.#drop(present(this.#kept.get(nameOf(key, variant)), 'each listed variant is kept'))
       }
     }
   }

@@ -1,4 +1,5 @@
 import { FairQueue } from '../domain/fair-queue.ts'
+import { present } from '../domain/invariant.ts'
 import { Queue } from '../domain/queue.ts'
 import type { Regions } from '../features/regions/rules.ts'
 import type { DueLane, DuePlace, Store } from '../store/store.ts'
@@ -121,7 +122,7 @@ export class ClaimTurns {
   /** Adds lanes of newcomers. */
   #welcome(choice: Choice, atMost: number): void {
     for (let left = Math.min(this.#newcomers.size, atMost); left > 0; left--) {
-      const lane = this.#newcomers.shift() as DueLane
+      const lane = present(this.#newcomers.shift(), 'a queue with a size has an item')
       if (!choice.take(lane)) this.#waiting.push(lane.app, lane)
     }
   }

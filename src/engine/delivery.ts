@@ -1,7 +1,8 @@
 import type { SteadyMs } from '../domain/clock.ts'
 import { replay } from '../domain/delivery.ts'
+import { invariant } from '../domain/invariant.ts'
 import { inPlace, type Verdict } from '../domain/judge.ts'
-import type { OrderedLane } from '../domain/lane.ts'
+import { isOrdered, type OrderedLane } from '../domain/lane.ts'
 import type { Entry } from '../domain/queue.ts'
 import type { Bucket } from '../domain/rate.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
@@ -116,6 +117,7 @@ export class Delivery {
 
   /** The request leaves, which spends the token. */
   leave(now: SteadyMs): void {
+    invariant(!this.#left, 'the request of an attempt leaves once')
     this.#left = true
     this.#bucket?.spend(now)
   }
@@ -165,7 +167,8 @@ export class OrderedState {
 
   constructor(delivery: Delivery, scheduler: Scheduler<Delivery>, now: SteadyMs) {
     const { owned, row } = delivery
-    const lane = owned.lane as OrderedLane<Delivery>
+    const { lane } = owned
+    invariant(isOrdered(lane), 'a delivery takes a place in an ordered lane alone')
     this.#delivery = delivery
     this.#entry = scheduler.offerOrdered(lane, row, delivery, delivery.startsAt(row.retryInMs, now), now)
   }
@@ -219,6 +222,7 @@ export class OrderedState {
 
   /** The delivery's verdict is recorded. */
   recorded(verdict: Verdict, now: SteadyMs): void {
+    invariant(this.#verdict === undefined, 'one verdict of a delivery is recorded at a time')
     this.#verdict = verdict
     this.#recordedAt = now
     this.#moveOn(now)

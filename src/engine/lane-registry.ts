@@ -1,6 +1,7 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { isSame } from '../domain/field.ts'
 import { Health } from '../domain/health.ts'
+import { invariant } from '../domain/invariant.ts'
 import { emptyBucketDebt } from '../domain/rate.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import {
@@ -240,6 +241,7 @@ export class LaneRegistry {
     const areMany = isCrowded || this.#lanes.size > manyLanes
     for (const owned of this.#lanes.values()) {
       if (which === 'all' ? owned.isBusy : !owned.canRelease(now, areMany)) continue
+      invariant(!owned.isBusy, 'a lane with an attempt, a read or an unrecorded result stays with its worker')
       released.push(owned.toRest(now))
       this.#drop(owned)
       if (released.length === most) break

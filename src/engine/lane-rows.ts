@@ -1,5 +1,6 @@
 import type { SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
+import { invariant } from '../domain/invariant.ts'
 import type { Lane } from '../domain/lane.ts'
 import type { OrderedQueue } from '../domain/queue.ts'
 import type { DueRead, PendingRow } from '../store/store.ts'
@@ -17,6 +18,11 @@ const windowRows = 2048
 const passMs = 15_000
 /** An ordered lane with waiting deliveries stays with its owner, which compares it with the store this often. */
 const recheckMs = 2000
+
+invariant(
+  lowWater < pageRows && pageRows < windowRows,
+  'a page fills a lane beyond its low water, and a window holds pages',
+)
 
 const noClass: readonly Class[] = []
 const oneClass: Readonly<Record<Class, readonly Class[]>> = { 0: [fresh], 1: [timed], 2: [replay] }
@@ -100,6 +106,7 @@ export class LaneRows {
   /** Begins to read a class: from the front, or behind the last page of the pass under way. */
   beginRead(itsClass: Class, now: SteadyMs): void {
     const pass = this.#passes[itsClass]
+    invariant(!pass.reading, 'one read of a class is under way at a time')
     pass.reading = true
     if (itsClass === fresh) this.#needsRecheck = false
     // A pass that began before rows were added must be followed by another.
@@ -151,6 +158,7 @@ export class LaneRows {
 
   /** A read ended, with an answer or without. Its rows have been taken. */
   endRead(itsClass: Class, now: SteadyMs): void {
+    invariant(this.#passes[itsClass].reading, 'a read of a class ends once, after it began')
     this.#passes[itsClass].reading = false
     this.#lastReadAt = now
     this.#forgetSettled()
@@ -186,6 +194,7 @@ export class LaneRows {
   /** The read of a named row ended, with an answer or without. Its row has been taken. */
   endNamed(now: SteadyMs): void {
     this.#named--
+    invariant(this.#named >= 0, 'a read by name ends once, after it began')
     this.#lastReadAt = now
     this.#forgetSettled()
   }

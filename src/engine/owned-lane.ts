@@ -1,6 +1,7 @@
 import type { Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, timed } from '../domain/delivery.ts'
 import type { Health, HealthChange, HealthRules } from '../domain/health.ts'
+import { invariant } from '../domain/invariant.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Lane, LaneLimits } from '../domain/lane.ts'
 import type { Ordering } from '../domain/queue.ts'
@@ -244,7 +245,7 @@ export class OwnedLane {
 
   /** A verdict is durable, or no longer this worker's to record. */
   settled(message: number, { state }: Verdict): void {
-    this.#unsettled--
+    this.#endSettle()
     // The row keeps its place in an ordered lane.
     if (state === 'delayed' || state === 'blocked') return
     if (state !== 'waiting') this.#ended++
@@ -253,6 +254,11 @@ export class OwnedLane {
 
   /** A health update is durable, or no longer this worker's to record. */
   healthSettled(): void {
+    this.#endSettle()
+  }
+
+  #endSettle(): void {
+    invariant(this.#unsettled > 0, 'a result is settled once, after it began to wait')
     this.#unsettled--
   }
 

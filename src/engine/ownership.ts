@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { invariant } from '../domain/invariant.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import type { Regions } from '../features/regions/rules.ts'
 import type { DueLane, LaneRest, Taken } from '../store/lanes.ts'
@@ -126,6 +127,7 @@ export class Ownership {
     const worker = membership.worker
     this.#claimAgain = false
     if (!this.#stopped && worker !== 0 && this.#unconfirmed.length === 0) {
+      invariant(!this.#asking && !this.#releasing, 'lanes are claimed and released one after the other')
       this.#claimedAt = clock.steady()
       this.#startedThen = this.#deps.scheduler.started
       this.#asking = true

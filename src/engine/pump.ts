@@ -1,5 +1,6 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
+import { invariant } from '../domain/invariant.ts'
 import { type DeadReason, overdue } from '../domain/judge.ts'
 import type { Ended, Start } from '../domain/lane.ts'
 import type { Outcome } from '../domain/outcome.ts'
@@ -61,6 +62,7 @@ export class Pump {
     const bodiless: Start<Delivery>[] = []
     for (const start of starts) {
       const delivery = start.item
+      invariant(!this.#inFlight.has(delivery), 'a delivery has one attempt under way')
       this.#inFlight.add(delivery)
       delivery.begin(start.bucket)
       reader.request(delivery.owned, start.class)
@@ -143,7 +145,7 @@ export class Pump {
   }
 
   #endOf(delivery: Delivery, outcome: Outcome): EndedAttempt {
-    this.#inFlight.delete(delivery)
+    invariant(this.#inFlight.delete(delivery), 'an attempt ends once')
     delivery.restoreToken()
     return endOf(delivery, outcome, this.#isStopping, this.#deps.clock.steady())
   }

@@ -1,8 +1,9 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
 import { FairQueue } from '../domain/fair-queue.ts'
+import { invariant, present } from '../domain/invariant.ts'
 import type { DeadReason, Verdict } from '../domain/judge.ts'
-import type { OrderedLane } from '../domain/lane.ts'
+import { isOrdered } from '../domain/lane.ts'
 import { type Entry, isBefore } from '../domain/queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/delivering.ts'
@@ -163,7 +164,7 @@ export class Reader {
     for (const [i, request] of requests.entries()) {
       const page = pages?.[i]
       // A lane dropped while the read was under way takes nothing in.
-      if (page && request.owned.isOwned) this.#take(request, page, (reads[i] as DueRead).limit, horizons)
+      if (page && request.owned.isOwned) this.#take(request, page, limitOf(reads, i), horizons)
     }
     for (const { owned, class: itsClass } of requests) owned.rows.endRead(itsClass, clock.steady())
     for (const { owned, class: itsClass } of requests) {
@@ -202,7 +203,8 @@ export class Reader {
   ): void {
     const { scheduler, onUnwanted } = this.#deps
     const { rows } = owned
-    const lane = owned.lane as OrderedLane<Delivery>
+    const { lane } = owned
+    invariant(isOrdered(lane), 'a lane that is read in order has an order')
     const horizon = itsClass === replay ? undefined : horizons.get(owned)
     const known = new Map<number, Entry<Delivery>>()
     for (const entry of lane.order.entries()) if (entry.class === itsClass) known.set(entry.message, entry)
@@ -249,6 +251,11 @@ function leftByOrder({ retryInMs }: PendingRow): Verdict {
   return { state: 'waiting', waitMs: retryInMs }
 }
 
+/** The rows that a read was to bring. */
+function limitOf(reads: readonly DueRead[], i: number): number {
+  return present(reads[i], 'each page was asked for by a read').limit
+}
+
 type Horizons = ReadonlyMap<OwnedLane, PendingRow>
 const noHorizons: Horizons = new Map()
 
@@ -261,8 +268,7 @@ function horizonsOf(requests: readonly PageRequest[], reads: readonly DueRead[],
   for (const [i, { owned, class: itsClass }] of requests.entries()) {
     const rows = pages[i]?.rows ?? []
     const last = rows.at(-1)
-    if (!owned.lane.order || itsClass === replay || last === undefined || rows.length < (reads[i] as DueRead).limit)
-      continue
+    if (!owned.lane.order || itsClass === replay || last === undefined || rows.length < limitOf(reads, i)) continue
     const known = horizons.get(owned)
     if (known === undefined || isBefore(last, known)) horizons.set(owned, last)
   }

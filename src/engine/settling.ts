@@ -1,5 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { HealthChange } from '../domain/health.ts'
+import { invariant } from '../domain/invariant.ts'
 import type { LaneEffect, Verdict } from '../domain/judge.ts'
 import { counts, writeTimings } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
@@ -145,6 +146,7 @@ interface SettlingDeps {
 const batchRows = 512
 const largestBatch = 1024
 const delayMs = 15
+invariant(batchRows <= largestBatch, 'a batch that is full fits into the largest')
 const firstRetryMs = 50
 const lastRetryMs = 2000
 
@@ -286,6 +288,7 @@ export class SettleQueue {
       this.drop()
       return membership.lose()
     }
+    invariant(this.#entries[0] === batch[0] || batch.length === 0, 'a recorded batch is the front of the queue')
     this.#entries = this.#entries.slice(batch.length)
     this.#updates = this.#updates.slice(updates.length)
     for (const entry of batch) entry.onRecorded()

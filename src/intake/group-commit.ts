@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { present } from '../domain/invariant.ts'
 import { RecentRate } from '../domain/rate.ts'
 import { isAlwaysWide } from '../store/plan.ts'
 import type { Publication, Published, Store } from '../store/store.ts'
@@ -10,12 +11,6 @@ import type { Publication, Published, Store } from '../store/store.ts'
 const groupLimit = 512
 const groupBytesLimit = 8 * 1024 * 1024
 const groupDeliveriesLimit = 1000
-/**
- * Transactions under way at once. Four keep Postgres's log writer busy. SQLite has one thread for them and for everything
- * else, to which fewer and larger ones leave more: the API takes 20,500 publishes/s with one, 18,100 with two.
- */
-const groupsAtOnce = { sqlite: 1, postgres: 4 } as const
-
 /** Messages that may be under way at any rate, so that a burst is no overload. */
 const allowance = 4096
 
@@ -32,7 +27,7 @@ interface Unanswered {
 }
 
 interface GroupCommitDeps {
-  readonly store: Pick<Store, 'publish' | 'dialect'>
+  readonly store: Pick<Store, 'publish' | 'traits'>
   readonly clock: Clock
 }
 
@@ -60,7 +55,7 @@ export class GroupCommit {
 
   /** One transaction begins per turn, so that other work gets its turn in between. */
   #soon(): void {
-    if (this.#planned || this.#waiting.length === 0 || this.#groups.size === groupsAtOnce[this.#deps.store.dialect])
+    if (this.#planned || this.#waiting.length === 0 || this.#groups.size === this.#deps.store.traits.groupsAtOnce)
       return
     this.#planned = true
     this.#deps.clock.soon(() => {
@@ -90,7 +85,7 @@ export class GroupCommit {
     let answer: (one: Unanswered, i: number) => void
     try {
       const answers = await this.#deps.store.publish(group.map(({ publication }) => publication))
-      answer = (one, i) => one.stored(answers[i] as Published)
+      answer = (one, i) => one.stored(present(answers[i], 'the store answers each publication of a group'))
     } catch (error) {
       answer = (one) => one.failed(error)
     }

@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { present } from '../domain/invariant.ts'
 import { type Once, type Publication, staleTries } from '../store/publishing.ts'
 import type { Answer, Prepared, Preparer } from './preparer.ts'
 import { type Item, keepChanging, refusalFor } from './publication.ts'
@@ -42,7 +43,7 @@ export class Pending<A extends Answer> {
   }
 
   get publication(): Publication {
-    return this.publications[0] as Publication
+    return present(this.publications[0], 'a publish of one message is prepared as one publication')
   }
 
   /** Never throws: the request's own promise carries every error. */

@@ -1,6 +1,7 @@
 import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Identity } from '../domain/ids.ts'
+import { present } from '../domain/invariant.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
 import type { Endpoint } from '../features/endpoints/rules.ts'
 import type { Schedule, ScheduleRun } from '../features/schedules/noun.ts'
@@ -32,7 +33,7 @@ export interface AcceptedWithin extends Accepted {
 interface PublisherDeps {
   readonly store: Pick<
     Store,
-    'dialect' | 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether' | 'publishWithin'
+    'traits' | 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether' | 'publishWithin'
   >
   readonly clock: Clock
   /** Without admission there is always room. */
@@ -74,7 +75,7 @@ export class Publisher {
    */
   publish(ref: string, envelope: Envelope, body: Uint8Array, request: Once | null = null): Promise<Accepted> {
     return traced(this.#tracer, [{ envelope, body }], ([item]) => {
-      const publish = () => this.#publish(this.#subscriptions, ref, item as Item, request)
+      const publish = () => this.#publish(this.#subscriptions, ref, only(item), request)
       return request === null ? publish() : this.#once(request, publish)
     })
   }
@@ -83,7 +84,7 @@ export class Publisher {
   publishToOne(endpoint: Pick<Endpoint, 'app' | 'key' | 'id'>, { envelope, body }: Item): Promise<Accepted> {
     const source = onlyEndpoint(this.#store, this.#clock, endpoint)
     const items = [{ envelope: { ...envelope, endpoint: endpoint.id }, body }]
-    return traced(this.#tracer, items, ([item]) => this.#publish(source, '', item as Item, null))
+    return traced(this.#tracer, items, ([item]) => this.#publish(source, '', only(item), null))
   }
 
   /** Stores all of these messages or none. Rejects like `publish`; a conflict names the index of its message. */
@@ -109,7 +110,7 @@ export class Publisher {
       this.#commit(
         ref,
         items,
-        ([publication]) => store(publication as Publication),
+        ([publication]) => store(only(publication)),
         (answer) => answer,
       ),
     )
@@ -125,7 +126,7 @@ export class Publisher {
       last.prepared?.release()
       const subscriptions = appSubscriptions(key, stored, this.#clock.steady())
       last.prepared = this.#preparer.prepareAtOnce(subscriptions, item)
-      return last.prepared.publications[0] as Publication
+      return only(last.prepared.publications[0])
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
       if (enlisted === undefined) {
@@ -216,6 +217,11 @@ export class Publisher {
       new Pending<A>({ ...to, request: null, commit, accept, refuse }).start()
     })
   }
+}
+
+/** The one item, or publication, of a publish of one message. */
+function only<T>(one: T | undefined): T {
+  return present(one, 'a publish of one message has one item')
 }
 
 /** The message that was stored, or that stands for a repeated one. Throws AppError when there is none. */

@@ -220,9 +220,9 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
       }
     },
     // A caller on Postgres gets a promise, and its refusals too.
-    publishWith: (parts.store.dialect === 'sqlite'
-      ? publishWithin
-      : async (...given: Parameters<typeof publishWithin>) => publishWithin(...given)) as Sluice['publishWith'],
+    publishWith: (parts.store.traits.answersLater
+      ? async (...given: Parameters<typeof publishWithin>) => publishWithin(...given)
+      : publishWithin) as Sluice['publishWith'],
     close,
     [Symbol.asyncDispose]: close,
   }

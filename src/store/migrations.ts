@@ -1,4 +1,5 @@
 import { programFolder } from '../assets/assets.ts'
+import type { StoreKind } from '../domain/store-traits.ts'
 
 /** The database was migrated by a newer Sluice, to a schema on which this program does not work. */
 export class NewerSchemaError extends Error {
@@ -57,7 +58,7 @@ export interface SchemaPlan {
 }
 
 /** The migrations of a database that come with this program, in order. */
-export function knownMigrations(dialect: 'sqlite' | 'postgres'): Migration[] {
+export function knownMigrations(dialect: StoreKind): Migration[] {
   const folder = programFolder(`store/${dialect}/migrations`)
   return folder.names
     .filter((file) => /^\d{4}_.*\.sql$/.test(file))

@@ -1,6 +1,7 @@
 import type { Clock, EpochMs, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { Identity, RandomText } from '../domain/ids.ts'
+import type { StoreKind, StoreTraits } from '../domain/store-traits.ts'
 import type { Access } from '../features/access/store.ts'
 import type { Audit } from '../features/audit/store.ts'
 import type { DeadFiling, DeadLetters } from '../features/dead-letters/store.ts'
@@ -57,7 +58,8 @@ export interface Store
     Access,
     Audit,
     Maintenance {
-  readonly dialect: 'sqlite' | 'postgres'
+  readonly dialect: StoreKind
+  readonly traits: StoreTraits
   /** Sets the receiver of signals: see `Watcher`. One watcher per store. */
   watch(watcher: Watcher): void
   /**

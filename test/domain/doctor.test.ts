@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { storeTraits } from '../../src/domain/store-traits.ts'
 import { diagnose, rules, trendOf } from '../../src/features/doctor/diagnosis.ts'
 import { type DoctorFacts, type EndpointFacts, networkFileSystem, noAttempts } from '../../src/features/doctor/facts.ts'
 
@@ -8,7 +9,7 @@ const disk = { path: '/data/sluice.db', freeBytes: 2 ** 40, totalBytes: 2 ** 41,
 
 const healthy: DoctorFacts = {
   now,
-  dialect: 'sqlite',
+  traits: storeTraits.sqlite,
   store: { now, commitMs: 3, bytes: 1e6, logBytes: 1e6, disk, server: null },
   process: { version: '1.0.0', clockAheadMs: 0 },
   workers: [

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { storeTraits } from '../../src/domain/store-traits.ts'
 import { GroupCommit } from '../../src/intake/group-commit.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
@@ -16,7 +17,7 @@ async function createWorld(answer: (name: string) => void, store?: Pick<Store, '
   const refused = new Map<string, unknown>()
   const groups = new GroupCommit({
     clock: systemClock,
-    store: { dialect: 'sqlite', publish: (publications) => (store ?? real).publish(publications) },
+    store: { traits: storeTraits.sqlite, publish: (publications) => (store ?? real).publish(publications) },
   })
   const publication: Publication = {
     ...{ app: key, version, eventType: 'a', eventId: null, channels: null, contentType: 'text/plain', delayMs: 0 },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
+import { storeTraits } from '../../src/domain/store-traits.ts'
 import { Admission } from '../../src/intake/admission.ts'
 import type { Envelope } from '../../src/intake/publication.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
@@ -33,7 +34,7 @@ class World {
       // Only these methods are called.
       store: observed(
         {
-          dialect,
+          traits: storeTraits[dialect],
           findApplication: (ref) => store.findApplication(ref),
           subscriptions: (app) => store.subscriptions(app),
           publishWithin: (...given) => store.publishWithin(...given),

@@ -94,7 +94,7 @@ async function systemFacts(
   const unlimited = { limit: Number.POSITIVE_INFINITY, limitPerApp: Number.POSITIVE_INFINITY }
   return {
     now,
-    dialect: store.dialect,
+    traits: store.traits,
     store: condition,
     process: { version, clockAheadMs },
     workers: workers.map((worker) => workerFacts(worker, undefined, now)),

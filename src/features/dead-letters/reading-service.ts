@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
 import type { DeadLetterSummary, MessageSummary } from '../../domain/delivery.ts'
-import { isMatched } from '../../domain/match.ts'
 import { Turns } from '../../domain/turns.ts'
 import { flag, instant, iso, whole } from '../../operations/fields.ts'
 import type { Out } from '../../operations/route.ts'
@@ -9,6 +8,7 @@ import type { Order } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
 import type { DeadFilter } from '../tasks/rules.ts'
+import { meetsDead } from './rules.ts'
 import type { DeadRange } from './store.ts'
 
 /** Rows of an index that are counted, in some milliseconds. */
@@ -48,7 +48,7 @@ export async function countDead(
   for (let looked = 0; looked < readLimit; looked += rowsAtOnce) {
     await Turns.by(clock).next()
     const rows = await store.listDead(app, rangeOf(filter, after, 'descending', rowsAtOnce))
-    count += (await describedLetters(store, rows)).filter((one) => meets(one, filter)).length
+    count += (await describedLetters(store, rows)).filter(isMeant(filter)).length
     if (rows.length < rowsAtOnce) return { count, more: false, before }
     after = rows.at(-1) ?? null
   }
@@ -73,11 +73,9 @@ export async function describedLetters(store: Store, letters: readonly DeadLette
   return letters.map((row) => ({ row, message: messageOf.get(row.message), endpoint: endpointOf.get(row.endpoint) }))
 }
 
-/** Whether a dead letter meets the parts of a filter that its list does not. */
-export function meets({ row, message }: Described, { message: key, reason, eventTypes }: DeadFilter): boolean {
-  if (key !== null && row.message !== key) return false
-  if (reason !== null && row.reason !== reason) return false
-  return isMatched(message?.eventType ?? '', eventTypes)
+/** Chooses the dead letters that a filter means. */
+export function isMeant(filter: DeadFilter): (one: Described) => boolean {
+  return ({ row, message }) => meetsDead(row, message?.eventType, filter)
 }
 
 /** The list that holds the dead letters of a filter. */

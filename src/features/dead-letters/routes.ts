@@ -12,7 +12,7 @@ import { writeLine } from '../dead-lines/service.ts'
 import type { Application } from '../endpoints/rules.ts'
 import { type DeadFilter, packLetters } from '../tasks/rules.ts'
 import { perSecond, startTask, TaskStartedOut } from '../tasks/schemas.ts'
-import { countDead, DeadCountOut, type Described, describedLetters, meets, rangeOf } from './reading-service.ts'
+import { countDead, DeadCountOut, type Described, describedLetters, isMeant, rangeOf } from './reading-service.ts'
 import {
   DeadImportOut,
   DeadLetterLine,
@@ -96,8 +96,7 @@ function listRoute({ path, whose, needs, ids, summaries }: DeadScope) {
       const list = {
         read: (after: DeadRange['after'], order: Order, limit: number) =>
           store.listDead(app?.key ?? null, rangeOf(filter, after, order, limit)),
-        keep: async (rows: DeadLetterSummary[]) =>
-          (await describedLetters(store, rows)).filter((one) => meets(one, filter)),
+        keep: async (rows: DeadLetterSummary[]) => (await describedLetters(store, rows)).filter(isMeant(filter)),
         keepsAll: filter.reason === null && filter.eventTypes === null,
         bytesOf: ({ row }: Described) => itemBytes + row.bytes,
         positionOf: (row: DeadLetterSummary) => row,
@@ -246,7 +245,7 @@ async function* linesOf(
 ): AsyncGenerator<Buffer> {
   for (let after: DeadLetterSummary | null = null; ; ) {
     const rows: DeadLetterSummary[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
-    const kept = (await describedLetters(store, rows)).filter((one) => meets(one, filter))
+    const kept = (await describedLetters(store, rows)).filter(isMeant(filter))
     const apps = await store.applicationRefs(kept.map(({ row }) => row.app))
     // A delivery may have a body of its own, which is about as large as the message's.
     for (const part of splitByBytes(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {

@@ -1,9 +1,9 @@
-import type { DeadLetterSummary } from '../../domain/delivery.ts'
 import { isMatched } from '../../domain/match.ts'
 import type { DeliveryKey } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import { type Chosen, type DeadFilter, type Paced, type Task, unpackLetters } from '../tasks/rules.ts'
 import { rowsPerStep, type Step, walk } from '../tasks/step.ts'
+import { meetsDead } from './rules.ts'
 
 export async function walkDead(
   store: Store,
@@ -13,7 +13,7 @@ export async function walkDead(
 ): Promise<Step> {
   if (filter.letters != null) return walkChosen(store, task, filter, unpackLetters(filter.letters))
   if (filter.message !== null) {
-    const endpoints = await endpointsOf(store, task, filter.message, filter)
+    const { endpoints, eventType } = await endpointsOf(store, task, filter.message, filter)
     const letters = await Promise.all(endpoints.map((key) => store.findDead(key, filter.message as number)))
     return walk(
       task,
@@ -22,7 +22,7 @@ export async function walkDead(
       {
         use,
         countsAs: ({ letter }) => (letter === undefined ? 0 : 1),
-        deliveryOf: ({ letter }) => (letter !== undefined && meetsDead(letter, filter) ? letter : undefined),
+        deliveryOf: ({ letter }) => (letter !== undefined && meetsDead(letter, eventType, filter) ? letter : undefined),
         cursorAt: ({ endpoint }) => [endpoint],
       },
     )
@@ -40,11 +40,9 @@ export async function walkDead(
   const summaries =
     eventTypes === null ? [] : await store.loadSummaries([...new Set(letters.map((letter) => letter.message))])
   const types = new Map(summaries.map((summary) => [summary.key, summary.eventType]))
-  const isMeant = (letter: DeadLetterSummary) =>
-    meetsDead(letter, filter) && isMatched(types.get(letter.message) ?? '', eventTypes)
   return walk(task, filter, letters, {
     use,
-    deliveryOf: (letter) => (isMeant(letter) ? letter : undefined),
+    deliveryOf: (letter) => (meetsDead(letter, types.get(letter.message), filter) ? letter : undefined),
     cursorAt: (letter) => [letter.diedAt, letter.endpoint, letter.message],
   })
 }
@@ -68,7 +66,7 @@ async function walkChosen(
   return walk(task, filter, rows, {
     use: 'revive',
     deliveryOf: ({ letter }) =>
-      letter !== undefined && (task.app === null || letter.app === task.app) && meetsDead(letter, filter)
+      letter !== undefined && (task.app === null || letter.app === task.app) && meetsDead(letter, undefined, filter)
         ? letter
         : undefined,
     cursorAt: ({ at }) => [at],
@@ -76,19 +74,23 @@ async function walkChosen(
 }
 
 /** Endpoints at which a message may be dead, up to a step's worth: it was accepted for them, or tried there later. */
-async function endpointsOf(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
+async function endpointsOf(
+  store: Store,
+  task: Task,
+  message: number,
+  { endpoint, eventTypes }: DeadFilter,
+): Promise<{ readonly endpoints: readonly number[]; readonly eventType: string | undefined }> {
   const [summary] = await store.loadSummaries([message])
-  if (summary === undefined || !isMatched(summary.eventType, eventTypes)) return []
+  const eventType = summary?.eventType
+  const none = { endpoints: [], eventType }
+  if (eventType === undefined || !isMatched(eventType, eventTypes)) return none
   const [after = -1] = task.cursor ?? []
-  if (endpoint !== null) return endpoint > after ? [endpoint] : []
+  if (endpoint !== null) return { ...none, endpoints: endpoint > after ? [endpoint] : [] }
   const [accepted] = await store.loadDestinations([message], Number.MAX_SAFE_INTEGER)
   const all = new Set([...(accepted?.endpoints ?? []), ...(await store.attemptedEndpoints(message))])
-  return [...all]
+  const endpoints = [...all]
     .filter((key) => key > after)
     .sort((a, b) => a - b)
     .slice(0, rowsPerStep)
-}
-
-function meetsDead({ reason, diedAt }: Pick<DeadLetterSummary, 'reason' | 'diedAt'>, filter: DeadFilter): boolean {
-  return (filter.reason === null || reason === filter.reason) && diedAt >= filter.after && diedAt < filter.before
+  return { endpoints, eventType }
 }

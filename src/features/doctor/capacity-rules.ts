@@ -87,10 +87,9 @@ function findSaturation(facts: DoctorFacts, limits: DoctorLimits, { explained }:
   const alive = facts.workers.filter(isAlive).length
   const workers = Math.ceil((needed * alive) / limit)
   const mean = arrival === 0 ? 0 : waitingFor / arrival
-  const more =
-    facts.dialect === 'sqlite'
-      ? ''
-      : ` That is ${count(workers, 'worker')} with the present limit; ${count(alive, 'is', 'are')} alive.`
+  const more = facts.traits.isShared
+    ? ` That is ${count(workers, 'worker')} with the present limit; ${count(alive, 'is', 'are')} alive.`
+    : ''
   return {
     sentence: `The workers use ${slotsText(facts)}, and ${count(crowded.length, 'endpoint waits', 'endpoints wait')} for a free one. ${perSecond(arrival)} arrive there and an attempt takes ${span(mean * 1000)}: ${count(needed, 'slot')} are needed.${more}`,
     evidence: {

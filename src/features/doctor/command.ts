@@ -6,6 +6,7 @@ import { text } from '../../cli/table.ts'
 import { CommandError, exitCode, pause, toJson } from '../../cli/terminal.ts'
 import type { Parts } from '../../compose/parts.ts'
 import { apiRoot } from '../../domain/api.ts'
+import type { StoreKind } from '../../domain/store-traits.ts'
 import type { Terminal } from '../../runtime/process.ts'
 import { duration } from '../../runtime/setting-kinds.ts'
 import { SealError } from '../../store/vault.ts'
@@ -125,7 +126,7 @@ async function onStore(session: Session): Promise<number> {
 }
 
 /** The diagnosis of a store that does not open. */
-function unopened(error: unknown, dialect: 'sqlite' | 'postgres'): Diagnosis {
+function unopened(error: unknown, dialect: StoreKind): Diagnosis {
   if (!(error instanceof Error)) throw error
   const cause = error.cause instanceof Error && error instanceof CommandError ? error.cause : error
   const because = `${cause.message.charAt(0).toUpperCase()}${cause.message.slice(1)}`.replace(/\.?$/, '.')

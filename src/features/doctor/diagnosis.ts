@@ -1,4 +1,6 @@
 import { aboutMany, count, perSecond, span, withCommas } from '../../domain/phrases.ts'
+import { storeTraits } from '../../domain/store-traits.ts'
+
 import { capacityRules } from './capacity-rules.ts'
 import { endpointRules } from './endpoint-rules.ts'
 import {
@@ -201,8 +203,7 @@ export function onlyFinding(code: string, found: RuleFinding): Diagnosis {
 
 function downFinding({ dialect, trouble }: StoreDown): Finding {
   const sentence = `The store takes no writes: ${trouble}`
-  const command = dialect === 'sqlite' ? 'sluice config | grep -A1 store && df -h' : 'pg_isready -d "$SLUICE_STORE"'
-  return findingOf(storeDown, { sentence, evidence: { dialect }, command })
+  return findingOf(storeDown, { sentence, evidence: { dialect }, command: storeTraits[dialect].reachCommand })
 }
 
 function findingOf({ code, severity }: Rule, found: RuleFinding): Finding {

@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { CircuitState } from '../../domain/health.ts'
 import type { Crowded, Slots } from '../../domain/snapshot.ts'
+import type { StoreKind, StoreTraits } from '../../domain/store-traits.ts'
 import type { LimitSource } from '../endpoints/rules.ts'
 import type { BlockerReason } from '../why/blocker.ts'
 
@@ -16,7 +17,7 @@ interface WaitingTotals {
 export interface DoctorFacts {
   /** The store's clock. */
   readonly now: EpochMs
-  readonly dialect: 'sqlite' | 'postgres'
+  readonly traits: StoreTraits
   readonly store: StoreCondition
   /** The process that looks. */
   readonly process: { readonly version: string; readonly clockAheadMs: number }
@@ -42,7 +43,7 @@ export interface DoctorFacts {
 
 /** The store takes no writes, so nothing else is known. */
 export interface StoreDown {
-  readonly dialect: 'sqlite' | 'postgres'
+  readonly dialect: StoreKind
   readonly trouble: string
 }
 

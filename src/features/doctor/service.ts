@@ -97,7 +97,7 @@ export class Doctor {
     const slots = liveSlots(worst)
     return {
       now,
-      dialect: store.dialect,
+      traits: store.traits,
       store: condition,
       process: { version, clockAheadMs },
       workers: workers.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),

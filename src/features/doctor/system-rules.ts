@@ -1,4 +1,5 @@
 import { bytesText, count, percent, span } from '../../domain/phrases.ts'
+import { psql } from '../../domain/store-traits.ts'
 import type { DoctorFacts, Rule, WorkerFacts } from './facts.ts'
 
 /** The rules about the store and the processes, the most fundamental first. */
@@ -7,14 +8,14 @@ export const systemRules: readonly Rule[] = [
     code: 'store_slow',
     meaning: 'A durable write takes half a second or more.',
     remedy: 'Look for other programs on the same disk or database server, and for a held lock.',
-    find: ({ store, dialect }, { slowCommitMs }, known) => {
+    find: ({ store, traits }, { slowCommitMs }, known) => {
       const { commitMs } = store
       if (commitMs < slowCommitMs) return undefined
       known.allExplained = true
       return {
         sentence: `A durable write took ${span(commitMs)}; a healthy store takes a few milliseconds. Publishes and deliveries wait for it.`,
         evidence: { commitMs: Math.round(commitMs) },
-        command: dialect === 'sqlite' ? 'iostat -x 1 5' : psql("select * from pg_stat_activity where state <> 'idle'"),
+        command: traits.busyCommand,
       }
     },
   },
@@ -180,8 +181,8 @@ export const systemRules: readonly Rule[] = [
     criticalWhen: 'it is off by more than a minute: receivers refuse signatures whose time is wrong',
     meaning: 'The clock of a process differs from that of the Postgres server by more than two seconds.',
     remedy: 'Let the machine follow a time server.',
-    find: ({ process, workers, dialect }, { clockMs }) => {
-      if (dialect === 'sqlite') return undefined
+    find: ({ process, workers, traits }, { clockMs }) => {
+      if (!traits.isShared) return undefined
       const clocks = [
         { name: 'The clock of this server', aheadMs: process.clockAheadMs },
         ...workers.filter(isAlive).map(({ id, name, clockAheadMs }) => ({
@@ -226,7 +227,7 @@ export const systemRules: readonly Rule[] = [
     meaning: 'Deliveries wait for endpoints of a region that no living worker serves.',
     remedy:
       'Start a worker with that region, or one without `--region`. On SQLite one process owns the file: restart it without `--region`, or with the region in its list.',
-    find: ({ endpoints, dialect }, _limits, { explained }) => {
+    find: ({ endpoints, traits }, _limits, { explained }) => {
       const waiting = endpoints.filter((each) => !explained.has(each) && each.reason === 'no_worker_in_region')
       for (const each of waiting) explained.add(each)
       return [...Map.groupBy(waiting, ({ region }) => region)].map(([region, some]) => {
@@ -236,7 +237,7 @@ export const systemRules: readonly Rule[] = [
           sentence: `No worker serves the region ${region}: ${exact}${count(sum, 'delivery waits', 'deliveries wait')} for ${count(some.length, 'endpoint')} of it.`,
           evidence: { region, waiting: sum, endpoints: some.length },
           // A second process cannot own a SQLite file, and a list of regions would leave out others.
-          command: dialect === 'sqlite' ? 'sluice serve' : `sluice worker --region ${region}`,
+          command: traits.isShared ? `sluice worker --region ${region}` : 'sluice serve',
         }
       })
     },
@@ -307,11 +308,6 @@ export function slotsOf({ workers }: DoctorFacts): { readonly inFlight: number; 
 export function slotsText(facts: DoctorFacts): string {
   const { inFlight, limit } = slotsOf(facts)
   return `${inFlight} of ${limit} slots (${percent(limit === 0 ? 0 : inFlight / limit)})`
-}
-
-/** A statement for the store's database. */
-function psql(statement: string): string {
-  return `psql "$SLUICE_STORE" -c "${statement}"`
 }
 
 function quoted(path: string): string {

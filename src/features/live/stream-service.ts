@@ -111,7 +111,7 @@ export function attemptFeed(store: Store, recent: RecentAttempts) {
       found.push(...attempts)
     }
     // Workers on other machines record their attempts, too.
-    if (store.dialect === 'postgres') {
+    if (store.traits.isShared) {
       found.push(...(await store.recentAttempts(otherAttemptsMs, readAtOnce)).map(unnamedOf))
     }
     const attempts = await named(store, found.filter(isNew))

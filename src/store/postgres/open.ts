@@ -1,5 +1,6 @@
 import type { SteadyMs } from '../../domain/clock.ts'
 import type { Identity } from '../../domain/ids.ts'
+import { storeTraits } from '../../domain/store-traits.ts'
 import type {
   OpenTransaction,
   PostgresCondition,
@@ -170,6 +171,7 @@ function storeOver(hearing: Listener | Poller, database: Database): Store {
 
   return {
     dialect: 'postgres',
+    traits: storeTraits.postgres,
     ...onPostgres<Administration>(administration(port, { publishAlong, removeHistory: historyRemover(database) })),
     ...taking,
     ...ownership(database, partitions),

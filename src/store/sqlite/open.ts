@@ -3,6 +3,7 @@ import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Identity } from '../../domain/ids.ts'
+import { storeTraits } from '../../domain/store-traits.ts'
 import { networkFileSystem, type StoreCondition } from '../../features/doctor/facts.ts'
 import { type Administration, administration, type HandWritten } from '../../features/rows.ts'
 import { releaseAllTasks } from '../../features/tasks/rows.ts'
@@ -208,6 +209,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, use }: Opene
 
   return {
     dialect: 'sqlite',
+    traits: storeTraits.sqlite,
     ...onSqlite<Administration>(administration(port, handWritten), beforeDeciding),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised<Taking>(taking),

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { type DeadReason, deadReasons } from '../../../src/domain/judge.ts'
 import { span } from '../../../src/domain/phrases.ts'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call, send, urlOf } from '../api/call.ts'
@@ -20,19 +21,6 @@ import { chosenLimit, countDead, type DeadListFilter, ReplayDead } from './repla
 import { TaskProgress } from './task-progress.tsx'
 import { SaveView } from './views.tsx'
 
-const reasons = [
-  'exhausted',
-  'aged',
-  'gone',
-  'expired',
-  'overflow',
-  'disabled',
-  'skipped',
-  'unshapable',
-  'unfiltered',
-] as const
-type Reason = (typeof reasons)[number]
-
 /** Deliveries that used up their attempts or their time. They can be sent again, exported, imported and deleted. */
 export function DeadPage() {
   const app = query.value.get('app') ?? ''
@@ -40,7 +28,7 @@ export function DeadPage() {
   const type = query.value.get('type') ?? ''
   const since = query.value.get('since') ?? ''
   const filter: DeadListFilter = {
-    ...(reason !== '' && { reason: reason as Reason }),
+    ...(reason !== '' && { reason: reason as DeadReason }),
     ...(type !== '' && { event_types: type.split(',') }),
     ...(since !== '' && {
       after: new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(since) * 1000).toISOString(),
@@ -94,7 +82,7 @@ export function DeadPage() {
             of="dead-letters"
             filter={{
               ...(app !== '' && { app }),
-              ...(reason !== '' && { reason: reason as Reason }),
+              ...(reason !== '' && { reason: reason as DeadReason }),
               ...(type !== '' && { eventTypes: type.split(',') }),
               ...(since !== '' && { withinSeconds: Number(since) }),
             }}
@@ -133,7 +121,7 @@ export function DeadPage() {
           onChange={(event) => setQuery({ reason: event.currentTarget.value })}
         >
           <option value="">Any reason</option>
-          {reasons.map((each) => (
+          {deadReasons.map((each) => (
             <option key={each} value={each}>
               {capital(each)}
             </option>
