@@ -26,6 +26,11 @@ export class Queue<T> {
     if (this.#front === this.#items.length) return undefined
     const item = this.#items[this.#front]
     this.#items[this.#front++] = undefined
+    // An empty queue keeps no memory: most lanes get a message now and then.
+    if (this.#front === this.#items.length) {
+      this.#items.length = 0
+      this.#front = 0
+    }
     // Half of the array is spent: moving the rest costs less than it has already saved.
     if (this.#front > 32 && this.#front * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#front)

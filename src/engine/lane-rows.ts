@@ -50,9 +50,10 @@ interface Pass {
 export class LaneRows {
   readonly #lane: Lane<unknown>
   readonly #passes: readonly [Pass, Pass, Pass]
-  readonly #inMemory = new Set<number>()
+  /** Missing while there are none. */
+  #inMemory: Set<number> | undefined
   /** Messages settled during a read. They stay in memory until it ends. */
-  readonly #settledDuringRead: number[] = []
+  #settledDuringRead: number[] | undefined
   /** The trimmer is reading the front of the queue. */
   #surveying = false
   /** Fresh rows that are being read by their names. */
@@ -83,11 +84,11 @@ export class LaneRows {
   }
 
   isInMemory(message: number): boolean {
-    return this.#inMemory.has(message)
+    return this.#inMemory?.has(message) === true
   }
 
   wasSettledDuringRead(message: number): boolean {
-    return this.#settledDuringRead.includes(message)
+    return this.#settledDuringRead?.includes(message) === true
   }
 
   /** The classes to read for more rows of this one: none while enough are queued, none are left or a read is under way. */
@@ -124,8 +125,8 @@ export class LaneRows {
 
   /** Takes one row into memory. False: its message is there already. */
   take(itsClass: Class, { message }: PendingRow): boolean {
-    if (!this.#inMemory.has(message)) {
-      this.#inMemory.add(message)
+    if (!this.isInMemory(message)) {
+      this.#keep(message)
       return true
     }
     // The timed row of a message settled during the read is either the settled row or its retry; only a later read shows it.
@@ -166,7 +167,7 @@ export class LaneRows {
 
   /** Whether another read now would skip the same rows, because an older one is still under way. */
   mustAwaitRead(itsClass: Class): boolean {
-    return itsClass === timed && this.#passes[timed].stale && this.#settledDuringRead.length > 0
+    return itsClass === timed && this.#passes[timed].stale && this.#settledDuringRead !== undefined
   }
 
   /**
@@ -176,7 +177,7 @@ export class LaneRows {
    */
   acceptStored(message: number, begunAt: SteadyMs, now: SteadyMs): boolean {
     if (this.isReading || this.#lastReadAt >= begunAt || !this.#takesAlone(now)) return false
-    this.#inMemory.add(message)
+    this.#keep(message)
     return true
   }
 
@@ -186,7 +187,7 @@ export class LaneRows {
    */
   awaitNamed(message: number, now: SteadyMs): 'reading' | 'in memory' | 'unread' {
     if (!this.#takesAlone(now)) return 'unread'
-    if (this.#inMemory.has(message)) return 'in memory'
+    if (this.isInMemory(message)) return 'in memory'
     this.#named++
     return 'reading'
   }
@@ -209,13 +210,24 @@ export class LaneRows {
 
   /** The end of a message's row is recorded. */
   settled(message: number): void {
-    if (this.isReading) this.#settledDuringRead.push(message)
-    else this.#inMemory.delete(message)
+    if (!this.isReading) return this.forget(message)
+    this.#settledDuringRead ??= []
+    this.#settledDuringRead.push(message)
   }
 
   /** The message is no longer in memory, though no end of it was recorded here. */
   forget(message: number): void {
-    this.#inMemory.delete(message)
+    this.#inMemory?.delete(message)
+  }
+
+  /** While nothing is to be sent, the lane takes little memory. */
+  rest(): void {
+    if (this.#inMemory?.size === 0) this.#inMemory = undefined
+  }
+
+  #keep(message: number): void {
+    this.#inMemory ??= new Set()
+    this.#inMemory.add(message)
   }
 
   /** Rows of the class may have been added, or given back. */
@@ -247,7 +259,7 @@ export class LaneRows {
   endSurvey(rows: readonly PendingRow[], now: SteadyMs): { taken: PendingRow[]; waiting: PendingRow[] } {
     const waiting = rows.filter(({ message }) => this.isInMemory(message) && !this.wasSettledDuringRead(message))
     const taken = rows.filter(({ message }) => !this.isInMemory(message))
-    for (const { message } of taken) this.#inMemory.add(message)
+    for (const { message } of taken) this.#keep(message)
     this.#surveying = false
     this.#lastReadAt = now
     this.#forgetSettled()
@@ -255,9 +267,9 @@ export class LaneRows {
   }
 
   #forgetSettled(): void {
-    if (this.#settledDuringRead.length === 0 || this.isReading) return
-    for (const message of this.#settledDuringRead) this.#inMemory.delete(message)
-    this.#settledDuringRead.length = 0
+    if (this.#settledDuringRead === undefined || this.isReading) return
+    for (const message of this.#settledDuringRead) this.forget(message)
+    this.#settledDuringRead = undefined
   }
 }
 

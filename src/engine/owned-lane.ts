@@ -308,7 +308,9 @@ export class OwnedLane {
 
   /** While nothing is to be sent, the lane takes little memory. */
   rest(now: SteadyMs): void {
-    if (this.lane.queued === 0 && !this.isBusy && now - this.#lastActiveAt >= restMs) this.target.rest?.()
+    if (this.lane.queued > 0 || this.isBusy || now - this.#lastActiveAt < restMs) return
+    this.rows.rest()
+    this.target.rest?.()
   }
 
   /**

@@ -12,7 +12,7 @@ import { Egress, type EgressRules } from './egress.ts'
 import { AddressPolicy, type AddressRules } from './guard.ts'
 import { Pool } from './pool.ts'
 import { cached, openDns, type Resolve } from './resolve.ts'
-import type { OutgoingMessage, Sender, Target } from './send.ts'
+import type { OpenTarget, OutgoingMessage, Sender, Target } from './send.ts'
 import { type Authorization, type PreparedTarget, prepareTarget } from './target.ts'
 import { prepareTokenRequest, readTokenAnswer, tokenAnswerBytes } from './token-request.ts'
 import { type TokenFailure, type TokenSource, Tokens } from './tokens.ts'
@@ -83,47 +83,62 @@ export function openSender(deps: SenderDeps): Sender {
     return () => {}
   }
 
+  /** A target of this sender. Each lane has one, so it is an object of one shape and no set of closures. */
+  class Opened implements OpenTarget {
+    readonly #target: Target
+    readonly #source: TokenSource | string | undefined
+    readonly #authorization: Authorization | undefined
+    #known: PreparedTarget | string | undefined
+
+    constructor(target: Target) {
+      this.#target = target
+      this.#source = target.auth?.kind === 'oauth2' ? sourceOf(target.auth, target) : undefined
+      const fixed = typeof this.#source === 'string' ? undefined : fixedAuthorization(target.auth)
+      this.#authorization = typeof this.#source === 'object' ? this.#source : fixed
+    }
+
+    send(
+      message: OutgoingMessage,
+      onLeave: () => void,
+      onEnd: (outcome: Outcome) => void,
+      mayLeave?: () => boolean,
+      attemptNumber?: number,
+    ): () => void {
+      const target = this.#target
+      const source = this.#source
+      this.#known ??= prepareTarget(target, policy, userAgent, egress, deps.signatureHeaders, this.#authorization)
+      const prepared = this.#known
+      if (closed) return endLater(unanswered('aborted', 'Sluice is shutting down.'), onEnd)
+      if (typeof prepared === 'string') return endLater(unanswered('blocked', prepared), onEnd)
+      if (typeof source === 'string') return endLater(unanswered('blocked', source), onEnd)
+      if (clock.now() >= prepared.signsUntil) {
+        return endLater(unanswered('blocked', 'Every secret of the endpoint has expired.'), onEnd)
+      }
+      const begin = (its: OutgoingMessage, end = onEnd) => {
+        const attempt = new Attempt(wire, prepared, its, onLeave, end, mayLeave, attemptNumber)
+        return () => attempt.abort()
+      }
+      const authorize =
+        source === undefined ? begin : (its: OutgoingMessage) => waiting.forToken(source, its, begin, onEnd)
+      if (target.shape === undefined || message.variant != null) return authorize(message)
+      const shaped = turns.run(shapedBy(target.shape, message))
+      if (shaped instanceof Promise) return waiting.forShape(shaped, authorize, onEnd)
+      return shaped === undefined ? endLater(unanswered('blocked', unshapable), onEnd) : authorize(shaped)
+    }
+
+    rest(): void {
+      // Whether a receiver refused a certificate is remembered.
+      if (typeof this.#known === 'string' || this.#known?.identities === undefined) this.#known = undefined
+    }
+
+    retire(): void {
+      if (this.#known === undefined || typeof this.#known === 'string') return
+      for (const origin of this.#known.identities?.all ?? []) pool.retire(origin)
+    }
+  }
+
   return {
-    open(target) {
-      const source = target.auth?.kind === 'oauth2' ? sourceOf(target.auth, target) : undefined
-      const authorization = typeof source === 'string' ? undefined : (source ?? fixedAuthorization(target.auth))
-      let known: PreparedTarget | string | undefined
-      const prepare = () => {
-        known ??= prepareTarget(target, policy, userAgent, egress, deps.signatureHeaders, authorization)
-        return known
-      }
-      return {
-        send(message, onLeave, onEnd, mayLeave, attemptNumber) {
-          const prepared = prepare()
-          if (closed) return endLater(unanswered('aborted', 'Sluice is shutting down.'), onEnd)
-          if (typeof prepared === 'string') return endLater(unanswered('blocked', prepared), onEnd)
-          if (typeof source === 'string') return endLater(unanswered('blocked', source), onEnd)
-          if (clock.now() >= prepared.signsUntil) {
-            return endLater(unanswered('blocked', 'Every secret of the endpoint has expired.'), onEnd)
-          }
-          const begin = (its: OutgoingMessage, end = onEnd) => {
-            const attempt = new Attempt(wire, prepared, its, onLeave, end, mayLeave, attemptNumber)
-            return () => attempt.abort()
-          }
-          const authorize =
-            source === undefined ? begin : (its: OutgoingMessage) => waiting.forToken(source, its, begin, onEnd)
-          if (target.shape === undefined || message.variant != null) return authorize(message)
-          const shaped = turns.run(shapedBy(target.shape, message))
-          if (shaped instanceof Promise) return waiting.forShape(shaped, authorize, onEnd)
-          return shaped === undefined ? endLater(unanswered('blocked', unshapable), onEnd) : authorize(shaped)
-        },
-
-        rest() {
-          // Whether a receiver refused a certificate is remembered.
-          if (typeof known === 'string' || known?.identities === undefined) known = undefined
-        },
-
-        retire() {
-          if (known === undefined || typeof known === 'string') return
-          for (const origin of known.identities?.all ?? []) pool.retire(origin)
-        },
-      }
-    },
+    open: (target) => new Opened(target),
 
     async close() {
       closed = true

@@ -130,7 +130,7 @@ function fill(
   endpoint.disabledReason = row.disabled_reason
   endpoint.paused = row.paused
   const values = endpoint as unknown as Record<string, unknown>
-  for (const { name, column } of plainColumns) values[name] = row[column]
+  for (const { name, column } of plainColumns) values[name] = shared(row[column])
   endpoint.flow = toFlow(row.flow)
   endpoint.createdAt = row.created_at
   endpoint.updatedAt = row.updated_at
@@ -139,7 +139,7 @@ function fill(
     values[field] = blank[field]
     if (stored === null) continue
     try {
-      values[field] = openValue(vault, stored, { app: row.app, endpoint: row.key, field })
+      values[field] = shared(openValue(vault, stored, { app: row.app, endpoint: row.key, field }))
     } catch (error) {
       if (!(error instanceof SealError)) throw error
       endpoint.damaged = [...(endpoint.damaged ?? []), field]
@@ -157,7 +157,7 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
   const { region } = endpoint.flow
   endpoint.appId = row.app_id
   endpoint.appThrottleRate = row.app_throttle_rate
-  endpoint.appSettings = row.app_settings ?? noSettings
+  endpoint.appSettings = shared(row.app_settings ?? noSettings) as ApplicationSettings
   endpoint.regionSecret =
     region === null || row.region_secret === null
       ? null
@@ -165,7 +165,14 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
   return endpoint
 }
 
-const noSettings: ApplicationSettings = {}
+const noSettings: ApplicationSettings = Object.freeze({})
+
+/** A value of a column: all empty records are one, because most endpoints have several. */
+function shared(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  for (const _ in value) return value
+  return noSettings
+}
 
 /** The columns that decide whether an endpoint gets a message, and how. */
 export interface SubscriptionRow
