@@ -2,7 +2,7 @@ import { type Command as Commander, InvalidArgumentError, Option } from 'command
 import type { Opening, Parts } from '../compose/parts.ts'
 import { type Clock, parseInstant } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { keyVariable, urlVariable } from '../runtime/config.ts'
+import { keyVariable, profileVariable, urlVariable } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import type { Processes } from '../runtime/processes.ts'
@@ -10,6 +10,7 @@ import { count, formatAddress, type SettingKind, WrongValue } from '../runtime/s
 import { type Config, settings } from '../runtime/settings.ts'
 import type { SchemaPlan } from '../store/migrations.ts'
 import { Client, type Item, type Query } from './client.ts'
+import { chosenProfile } from './profiles.ts'
 import { type Column, table } from './table.ts'
 import { CommandError, exitCode, toJson } from './terminal.ts'
 
@@ -119,6 +120,11 @@ export class RemoteCommands {
         new Option('--url <URL>', `server URL (default: ${urlVariable}, or ${defaultUrl})`).helpGroup(serverGroup),
       )
       .addOption(new Option('--key <KEY>', `API key (default: ${keyVariable})`).helpGroup(serverGroup))
+      .addOption(
+        new Option('--profile <NAME>', `server and key that sluice login kept (default: ${profileVariable})`).helpGroup(
+          serverGroup,
+        ),
+      )
       .addOption(new Option('--json', 'print JSON'))
   }
 
@@ -170,9 +176,15 @@ export class RemoteCommands {
 
 /** A client for the server that the flags or the environment name. */
 export function openClient({ terminal, clock, version }: World, options: Options): Client {
-  const url = (options.url as string | undefined) ?? terminal.env[urlVariable] ?? defaultUrl
-  const key = (options.key as string | undefined) ?? terminal.env[keyVariable]
-  return new Client({ url, key, clock, version })
+  const { env } = terminal
+  const named = options.profile as string | undefined
+  const url = (options.url as string | undefined) ?? env[urlVariable]
+  const key = (options.key as string | undefined) ?? env[keyVariable]
+  // The key of a profile goes to the server of the profile alone.
+  const asksForProfile = options.url === undefined && (named !== undefined || url === undefined)
+  const profile = asksForProfile ? chosenProfile(env, named) : undefined
+  if (profile === undefined) return new Client({ url: url ?? defaultUrl, key, clock, version })
+  return new Client({ url: profile.url, key: (options.key as string | undefined) ?? profile.key, clock, version })
 }
 
 /** Changes the given fields of a resource. Without any it asks for no change and says so. */

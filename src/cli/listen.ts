@@ -52,7 +52,7 @@ export function addListen(commands: RemoteCommands): void {
     )
     .addOption(
       option(
-        '--profile <PROFILE>',
+        '--signature <PROFILE>',
         `signature profile: ${signatureProfiles.join(', ')}`,
         choice(signatureProfiles),
       ).default('standard'),
@@ -86,7 +86,7 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
     description: 'sluice listen',
     eventTypes: options.eventType,
     channels,
-    signature: options.profile,
+    signature: options.signature,
     // The provider's rules make the event type, so it is shown. Other endpoints get the headers that receivers get.
     headerTemplates: source === undefined ? undefined : { [typeHeader]: '{eventType}' },
   }
@@ -139,7 +139,7 @@ class Printer {
 
   verifyWith(secret: string, headers: SignatureHeaders = 'both'): void {
     const { options, world } = this.#session
-    const profile = options.profile as SignatureProfile
+    const profile = options.signature as SignatureProfile
     this.#headers = headers
     try {
       this.#verifier = openVerifier({ secret, profile, headers, now: () => world.clock.now() })

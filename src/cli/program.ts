@@ -31,6 +31,7 @@ import type { ApiProblem } from './client.ts'
 import { RemoteCommands, type World } from './command.ts'
 import { addCompletion } from './completion.ts'
 import { addListen } from './listen.ts'
+import { addLogin } from './login.ts'
 import { addRun } from './run.ts'
 import { CommandError, cleanTerminal, exitCode, toJson } from './terminal.ts'
 
@@ -82,6 +83,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addEventType(remote)
   addKey(remote)
   addSession(remote)
+  addLogin(remote)
   addAudit(remote)
   addView(remote)
   addImport(remote)

@@ -53,6 +53,8 @@ const versionKey = 'settingsVersion'
 const versionVariable = 'SLUICE_SETTINGS_VERSION'
 /** The server URL for commands that call one. Not a setting of the server. */
 export const urlVariable = 'SLUICE_URL'
+/** The name of the server and key that commands use, of those that `sluice login` kept. */
+export const profileVariable = 'SLUICE_PROFILE'
 /** The key of commands that call a server. The server's own key is the setting `adminKey`. */
 export const keyVariable = 'SLUICE_API_KEY'
 /** The warning for a server that takes its admin key from the old name. */
@@ -210,7 +212,14 @@ function readSettingsFile(sources: SettingOrigins, findings: Findings): Settings
 
 /** Reports misspelt variables, which would otherwise be ignored without a word. */
 function lookForUnknownVariables({ env, version }: SettingOrigins, findings: Findings): void {
-  const known = [...settingNames.map(variableOf), fileVariable, urlVariable, keyVariable, versionVariable]
+  const known = [
+    ...settingNames.map(variableOf),
+    fileVariable,
+    urlVariable,
+    keyVariable,
+    profileVariable,
+    versionVariable,
+  ]
   const names = Object.keys(env).filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
   noteUnknown({ names, place: 'environment', writtenFor: env[versionVariable] }, known, version, findings)
 }

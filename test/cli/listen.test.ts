@@ -100,7 +100,7 @@ describe('listen for an application', () => {
     await json(
       'app create Named --uid named --signature-header id=X-VVV-Id --signature-header signature=X-VVV-Signature',
     )
-    const listener = begin('listen --app named --port 0 --profile timestamped', env)
+    const listener = begin('listen --app named --port 0 --signature timestamped', env)
     await listener.says(/Waiting/)
     const { id } = await json(['send', 'named', 'video.trending', '{"n":1.0}'])
     await listener.says(new RegExp(`✓ verified {2}${id}\\n {10}\\{\\n {12}"n": 1\\.0\\n`))
