@@ -48,7 +48,7 @@ describe('in every page', () => {
   })
 
   test('variables are settings, or of the command line', () => {
-    const others = ['SLUICE_URL', 'SLUICE_API_KEY', 'SLUICE_CONFIG', 'SLUICE_SETTINGS_VERSION']
+    const others = ['SLUICE_URL', 'SLUICE_API_KEY', 'SLUICE_PROFILE', 'SLUICE_CONFIG', 'SLUICE_SETTINGS_VERSION']
     const known = new Set([...settingNames.map(variableOf), ...others])
     const unknown = current.flatMap(({ path, text }) =>
       [...text.matchAll(/SLUICE_[A-Z_]+/g)].filter(([name]) => !known.has(name)).map(([name]) => `${path}: ${name}`),
