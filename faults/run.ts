@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { machineNow } from '../bench/machine-clock.ts'
 import { eventually } from '../test/e2e/eventually.ts'
@@ -115,7 +115,7 @@ export async function runPlan(tools: Tools, plan: Plan): Promise<Outcome> {
       states: ended?.states ?? [],
       faults,
     }
-    if (plan.keep !== undefined) keep(plan, plan.keep, histories)
+    if (plan.keep !== undefined) keep(plan, plan.keep, histories, world)
     violations.push(...check(histories).filter(({ rule }) => ended !== undefined || !atTheEnd.has(rule)))
     return { plan, histories, violations, stuck }
   } finally {
@@ -189,10 +189,11 @@ interface Notes {
   readonly violations: Violation[]
 }
 
-function keep({ kind, store, seed }: Plan, folder: string, histories: Histories): void {
+function keep({ kind, store, seed }: Plan, folder: string, histories: Histories, { programs }: World): void {
   const place = join(folder, `${kind.name}-${store}-${seed}`)
   mkdirSync(place, { recursive: true })
   keepHistories(place, histories)
+  for (const { command, logged } of programs) writeFileSync(join(place, `${command}.log`), logged)
 }
 
 function lastLines(world: World): string {

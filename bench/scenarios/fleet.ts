@@ -19,6 +19,9 @@ const answerMs = 50
 const inFlight = 16
 const perWorkerPerSec = (inFlight * 1000) / answerMs
 const seconds = 8
+const warmUpSeconds = 7
+/** Of the rate that is possible. */
+const warmUpShare = 0.3
 /** SQLite has one owner. */
 const sizes = { sqlite: [1], postgres: [1, 2, 4, 8] }
 const connections = 8
@@ -90,6 +93,12 @@ async function measure(
     urls.map((to) => ({ url: to })),
   )
   const target = { url, key: apiKey, connections }
+  // Workers count their lanes every third of a lease: until then, the one that stored the first messages has most of them.
+  const some = { ...target, rate: (perWorkerPerSec * workers * warmUpShare) / endpoints, seconds: warmUpSeconds }
+  await receiver.ask('reset', 'counts')
+  const warming = await load.ask('openLoop', some)
+  assertAccepted(warming)
+  await receiver.ask('until', { count: warming.accepted * endpoints, quietMs: 10_000 })
   const messages = Math.ceil((perWorkerPerSec * workers * seconds) / endpoints)
   await receiver.ask('reset', 'ids')
   const meter = new Meter(() => ({
