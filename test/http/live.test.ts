@@ -68,7 +68,8 @@ async function open(t: TestContext, dialect: 'sqlite' | 'postgres', options: Par
         text = frames.pop() ?? ''
         for (const frame of frames) {
           const fields = Object.fromEntries(frame.split('\n').map((line) => line.split(/: (.*)/s).slice(0, 2)))
-          if (fields.event !== undefined) events.push({ ...fields, data: JSON.parse(fields.data) } as Event)
+          if (fields.event !== undefined && fields.event !== 'beat')
+            events.push({ ...fields, data: JSON.parse(fields.data) } as Event)
           else if (fields.retry !== undefined) retry = Number(fields.retry)
         }
       }

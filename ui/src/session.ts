@@ -19,12 +19,25 @@ export async function loadSession(): Promise<void> {
     setForgeryToken(current?.csrfToken ?? undefined)
     session.value = current === null ? { state: 'out' } : { state: 'in', access: current.access, name: current.name }
     signedOut.value = false
+    rememberFrame(current !== null)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     session.value = { state: 'unreachable', error }
   }
   forgetAnswers()
 }
+
+/** Whether this browser was signed in when it left: the frame of the pages is then shown before the server answers. */
+export function hadFrame(): boolean {
+  return localStorage.getItem(frameKey) !== null
+}
+
+function rememberFrame(isIn: boolean): void {
+  if (isIn) localStorage.setItem(frameKey, '1')
+  else localStorage.removeItem(frameKey)
+}
+
+const frameKey = 'sluice-frame'
 
 /** Signs in with the link of the address bar, if there is one, and asks the server who this is. */
 export async function startSession(): Promise<void> {

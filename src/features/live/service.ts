@@ -181,6 +181,9 @@ export class Live {
     const { clock } = this.#deps
     const startedAt = clock.steady()
     const tick = ++this.#ticks
+    // Each second, whatever the store does: a reader knows by it that the server lives.
+    const beat = this.#frame('beat', {})
+    await this.#send([...this.#readers], (stream) => stream.show('beat', beat))
     if (this.#mustRecheck || tick % slowTicks === 0) await this.#recheck()
     const feed = await this.#quietly(() => this.#showAttempts())
     await this.#quietly(() => this.#showOverview(feed?.shown ?? 0, feed?.of ?? 0))

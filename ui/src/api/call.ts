@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { apiRoot, isPathStep } from '../../../src/domain/api.ts'
+import { ask } from './heard.ts'
 import type { Operations, Problem, ValidationProblem } from './schema.ts'
 
 /** Requests to the API: typed by method and path, `call('GET /app/{app_id}', { path: { app_id } })`. */
@@ -135,15 +136,19 @@ async function sendNow(
   if (once !== undefined) headers['idempotency-key'] = once
   if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`
   if (method !== 'GET' && forgeryToken !== undefined) headers['x-sluice-token'] = forgeryToken
-  const response = await fetch(urlOf(template, path, query), {
+  const url = urlOf(template, path, query)
+  const answered = ask()
+  const response = await fetch(url, {
     method,
     headers,
     ...(body !== undefined && { body: contentType === undefined ? JSON.stringify(body) : (body as BodyInit) }),
     ...(signal && { signal }),
   }).catch((error: unknown) => {
+    answered(signal?.aborted === true)
     if (signal?.aborted) throw error
     throw new ApiError(0, { detail: 'The server cannot be reached.', code: 'unreachable' })
   })
+  answered(true)
   if (response.ok) return response
   if (response.status === 401 && bearer === undefined) signedOut.value = true
   throw new ApiError(response.status, await response.json().catch(() => ({})))

@@ -2,7 +2,7 @@ import { signedOut } from '../api/call.ts'
 import type { IconName } from '../parts/icon.tsx'
 import { Empty, Failure, Page } from '../parts/page.tsx'
 import { matchRoute, path, type Route } from '../router.ts'
-import { loadSession, session } from '../session.ts'
+import { hadFrame, loadSession, session } from '../session.ts'
 import { AlertsPage } from './alerts.tsx'
 import { ApplicationPage, ApplicationsPage } from './applications.tsx'
 import { AuditPage } from './audit.tsx'
@@ -68,7 +68,14 @@ type Place = readonly [label: string, icon: IconName]
 /** The dashboard of operators. */
 export function Dashboard() {
   const here = session.value
-  if (here.state === 'unknown') return null
+  if (here.state === 'unknown') {
+    if (!hadFrame()) return null
+    return (
+      <Shell places={places}>
+        <div class="charts-place" aria-busy="true" />
+      </Shell>
+    )
+  }
   if (here.state === 'unreachable') return <Failure error={here.error} retry={loadSession} />
   if (here.state === 'out') return <SignInPage note={here.note} />
   if (signedOut.value) return <SignInPage note="Your session has ended." />

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { age } from '../../../src/domain/phrases.ts'
 import { useAsk } from '../api/ask.ts'
+import { silentSince } from '../api/heard.ts'
 import { type Live, useLive } from '../api/live.ts'
 import type { HistoryOut, LiveAttemptOut } from '../api/schema.ts'
 import { Empty, Page, Section, Stat } from '../parts/page.tsx'
@@ -28,6 +29,13 @@ export function OverviewPage() {
 }
 
 function Connection({ live: { isConnected, overview } }: { live: Live }) {
+  if (silentSince.value !== undefined) {
+    return (
+      <span class="pill" data-tone="bad">
+        No answer
+      </span>
+    )
+  }
   if (overview !== undefined && !overview.storeUp) {
     return (
       <span class="pill" data-tone="bad">

@@ -1,9 +1,11 @@
 import { signal } from '@preact/signals'
 import { type ComponentChildren, Fragment } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { silentSince } from '../api/heard.ts'
 import { ConfirmDialog } from '../parts/dialog.tsx'
 import { Icon, Logo } from '../parts/icon.tsx'
 import { SideButton, SideCover } from '../parts/side.tsx'
+import { Silence } from '../parts/silence.tsx'
 import { chosenTheme, theme } from '../parts/theme.ts'
 import { Toasts } from '../parts/toast.tsx'
 import { path } from '../router.ts'
@@ -37,7 +39,8 @@ export function Shell({ places, children }: { places: Places; children: Componen
       </header>
       <Side at={at} places={places} />
       <SideCover isOpen={isOpen} />
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} data-silent={silentSince.value !== undefined}>
+        <Silence />
         {children}
       </main>
       <Palette places={places.flat()} />

@@ -1,10 +1,12 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { call, signedOut } from '../api/call.ts'
+import { silentSince } from '../api/heard.ts'
 import { Button } from '../parts/button.tsx'
 import { ConfirmDialog } from '../parts/dialog.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Empty, Failure, Page } from '../parts/page.tsx'
+import { Silence } from '../parts/silence.tsx'
 import { chosenTheme, theme } from '../parts/theme.ts'
 import { Toasts } from '../parts/toast.tsx'
 import { matchRoute, path, type Route } from '../router.ts'
@@ -101,7 +103,8 @@ function Frame({ children }: { children: ComponentChildren }) {
           ))}
         </nav>
       </header>
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} data-silent={silentSince.value !== undefined}>
+        <Silence />
         {children}
       </main>
       <ConfirmDialog />
