@@ -27,6 +27,9 @@ export type Prefix =
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const keyLength = 9 // 62^9 > 2^53
 const tailLength = 18
+/** The digits of a key's lower half. */
+const lowDigits = 5
+const codes = Uint8Array.from(digits, (digit) => digit.charCodeAt(0))
 
 /** Slots of a key within one millisecond: 32 nodes of 64. */
 export const keysPerMs = 2048
@@ -37,12 +40,24 @@ export const nodes = keysPerMs / slotsPerNode
 export type RandomText = (length: number) => string
 
 export function encodeId(prefix: Prefix, key: number, randomText: RandomText): string {
-  let head = ''
-  for (let rest = key, i = 0; i < keyLength; i++) {
-    head = digits[rest % 62] + head
-    rest = Math.floor(rest / 62)
-  }
+  // In two halves of small integers, which V8 divides much faster than large ones, and as one text without pieces.
+  const [high, low] = [Math.floor(key / 62 ** lowDigits), key % 62 ** lowDigits]
+  const head = String.fromCharCode(
+    code(high / 62 ** 3),
+    code(high / 62 ** 2),
+    code(high / 62),
+    code(high),
+    code(low / 62 ** 4),
+    code(low / 62 ** 3),
+    code(low / 62 ** 2),
+    code(low / 62),
+    code(low),
+  )
   return `${prefix}_${head}${randomText(tailLength)}`
+}
+
+function code(value: number): number {
+  return codes[Math.trunc(value) % 62] as number
 }
 
 /** The key that an id begins with; undefined when the text is not an id of that kind. */

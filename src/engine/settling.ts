@@ -40,12 +40,12 @@ export class Settling {
       waitedMs: startedAt - delivery.bornAt,
       lateMs: delivery.lateMs,
     }
-    this.#add(delivery, verdict, attempt, { ...effect, notice: this.#noticeOf(judged) })
+    this.#add(delivery, verdict, attempt, effect, this.#noticeOf(judged))
   }
 
   /** A delivery that is not being sent gets a verdict without an attempt. `onRecorded` follows once that is recorded. */
   unattempted(delivery: Delivery, verdict: Verdict, onRecorded?: () => void): void {
-    this.#add(delivery, verdict, null, noEffects, onRecorded)
+    this.#add(delivery, verdict, null, noEffect, undefined, onRecorded)
   }
 
   /** As `unattempted`, for a delivery that waits. In an ordered lane it keeps its place until that is recorded. */
@@ -73,7 +73,8 @@ export class Settling {
     delivery: Delivery,
     verdict: Verdict,
     attempt: Settlement['attempt'],
-    { holdMs, disable, notice }: EntryEffects,
+    { holdMs, disable }: LaneEffect,
+    notice: Notice | undefined,
     onRecorded?: () => void,
   ): void {
     const { owned, row } = delivery
@@ -123,12 +124,7 @@ export class Settling {
   }
 }
 
-/** Changes that are recorded together with a verdict. */
-interface EntryEffects extends LaneEffect {
-  readonly notice: Notice | undefined
-}
-
-const noEffects: EntryEffects = { holdMs: undefined, disable: false, notice: undefined }
+const noEffect: LaneEffect = { holdMs: undefined, disable: false }
 
 interface SettlingDeps {
   readonly clock: Clock

@@ -33,7 +33,8 @@ export class Capture {
 
   /** The kept bytes; undefined when the body was empty. */
   bytes(): Uint8Array | undefined {
-    return this.#length === 0 ? undefined : this.#bytes?.subarray(0, this.#length)
+    if (this.#length === 0) return undefined
+    return this.#bytes?.length === this.#length ? this.#bytes : this.#bytes?.subarray(0, this.#length)
   }
 }
 

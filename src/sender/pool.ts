@@ -4,6 +4,7 @@ import { Client } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Connect, Connecting, Opening, Origin, Phase } from './connect.ts'
 import { InterimAnswers } from './interim.ts'
+import { joinWrites } from './one-write.ts'
 
 const maxIdlePerOrigin = 256
 const maxIdle = 2048
@@ -255,6 +256,7 @@ export class Connection {
    */
   #limited(socket: Socket): Socket {
     this.#socket = socket
+    joinWrites(socket)
     this.#readBefore = 0
     this.socketError = undefined
     socket.once('error', (error) => {
