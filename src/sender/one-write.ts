@@ -5,7 +5,7 @@ const joinedBytes = 4096
 
 /**
  * Joins the head and the body of a request into one write. undici corks the socket, writes the two and uncorks it: Node then
- * makes lists and objects for both. Joined, a request of 800 bytes takes 0.8 µs and 1.3 kB of garbage less, of 12 µs. Larger ones
+ * makes lists and objects for both. Joined, a request of 800 bytes takes 0.8 µs less of 11.8 µs. Larger ones
  * are written as undici does it.
  */
 export function joinWrites(socket: Socket): void {
