@@ -7,7 +7,7 @@ import { type LaneRow, toClaimed } from '../sql/workers.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
 import { dueLanes } from './due-lanes.ts'
 import { shaped } from './port.ts'
-import { laneWakes } from './queueing.ts'
+import { laneWakes, sqlWorkDue } from './queueing.ts'
 import { shortQueues } from './short-queues.ts'
 
 const laneColumns = `
@@ -27,12 +27,19 @@ const dueLanesIn = (set: string) => `
 const nextDueIn = (set: string) =>
   `select min(due_at) as due_at from lane where owner is null and due_at is not null and ${set}`
 
-const dueLane = `
-  select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
-  where lane.endpoint = ? and lane.owner is null and lane.due_at <= ?`
+// Each join is a probe of a primary key for each lane that is named.
+const namedLanes = `
+  select ${laneColumns} from json_each(:endpoints) as named
+   cross join lane on lane.endpoint = named.value
+   cross join endpoint on endpoint.key = lane.endpoint
+   where lane.owner is null and lane.due_at <= :now`
 /** A row of a lane with its endpoint, before it has the form of `LaneRow`. */
 type LaneRecord = Record<string, unknown> & { readonly key: number; readonly region: string }
 const laneShape: Shape<LaneRow> = { ...sendableShape, flags: [...(sendableShape.flags ?? []), 'clean'] }
+
+function keysOf(lanes: readonly LaneRecord[]): string {
+  return JSON.stringify(lanes.map(({ key }) => key))
+}
 
 const noLanes: Taken = { lanes: [], messages: [] }
 
@@ -50,20 +57,19 @@ export function ownership(
     select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint where lane.owner = ?`)
   const take = connection.prepare(`
     update lane set owner = ?2, epoch = epoch + 1, due_at = null, hold_until = min(hold_until, ?3)
-    where endpoint = ?1 and owner is null`)
+    where endpoint in (select value from json_each(?1)) and owner is null`)
   const rest = connection.prepare<{ due_at: EpochMs | null }>(`
     update lane set owner = null, clean = 1, bucket_full_at = :fullAt, bucket_limit = :bucketLimit,
       not_before = case when not_before < 0 then 0 else :notBefore end,
-      due_at = case
-        when stopped = 1 or :workDue is null then null
-        else max(:workDue, case when not_before < 0 then 0 else :notBefore end, hold_until)
-      end,
+      due_at = case when stopped = 0 then (
+        select max(work.due_at, :now, case when not_before < 0 then 0 else :notBefore end, hold_until)
+          from (select ${sqlWorkDue('lane.endpoint')} as due_at) as work where work.due_at is not null
+      ) end,
       health = case when :healthGiven then :health else health end,
       health_at = case when :healthGiven then :now else health_at end
     where endpoint = :endpoint and owner = :worker
     returning due_at`)
-  const named = connection.prepareAlike<LaneRecord>(dueLane)
-  const wakes = laneWakes(connection)
+  const named = connection.prepareAlike<LaneRecord>(namedLanes)
   const shortQueue = shortQueues(connection)
 
   /** The sets of lanes that a worker with these regions may claim, each with the values that it needs. */
@@ -112,11 +118,9 @@ export function ownership(
         if (live.get(worker) === undefined) return { ...noLanes, nextInMs: nextInMs(now, regions) }
         const found = ownedToo ? ownedLanes.all(worker) : []
         for (const { lanes, values } of claimable(regions)) {
-          for (const lane of lanes.all({ ...values, now, limit })) {
-            take.run(lane.key, worker, now + longestRestMs)
-            found.push(lane)
-          }
+          for (const lane of lanes.all({ ...values, now, limit })) found.push(lane)
         }
+        take.run(keysOf(found), worker, now + longestRestMs)
         return { ...taken(found, now), nextInMs: nextInMs(now, regions) }
       })
     },
@@ -128,11 +132,9 @@ export function ownership(
       return durably(() => {
         const now = connection.now()
         if (live.get(worker) === undefined) return noLanes
-        const found = endpoints.flatMap((endpoint) => {
-          const lane = named.get(endpoint, now)
-          return lane !== undefined && serves(regions, lane.region) ? [lane] : []
-        })
-        for (const { key } of found) take.run(key, worker, now + longestRestMs)
+        const due = named.all({ endpoints: JSON.stringify(endpoints), now })
+        const found = due.filter(({ region }) => serves(regions, region))
+        take.run(keysOf(found), worker, now + longestRestMs)
         return taken(found, now)
       })
     },
@@ -150,7 +152,6 @@ export function ownership(
             fullAt: now + storedDebtMs(lane.bucketDebtMs),
             bucketLimit: JSON.stringify(lane.bucketLimit),
             notBefore: now + restMs(lane.notBeforeMs),
-            workDue: wakes.workDue(lane.endpoint, now),
             now,
             healthGiven: lane.health === undefined ? 0 : 1,
             health: lane.health ?? null,

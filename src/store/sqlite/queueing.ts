@@ -191,15 +191,20 @@ interface LaneWakes {
   wake(endpoint: number, due: EpochMs): number | undefined
 }
 
+/**
+ * When a queue next has something to do: 0 when a fresh or replayed row waits, else the earliest timed row's instant, else
+ * null. One seek of pending's primary key for an empty queue, and four at most.
+ */
+export const sqlWorkDue = (endpoint: string) => `
+  case
+    when not exists (select 1 from pending where endpoint = ${endpoint}) then null
+    when exists (select 1 from pending where endpoint = ${endpoint} and class = 0) then 0
+    when exists (select 1 from pending where endpoint = ${endpoint} and class = 2) then 0
+    else (select min(due_at) from pending where endpoint = ${endpoint} and class = 1)
+  end`
+
 export function laneWakes(connection: Connection): LaneWakes {
-  // When the lane's queue next has something to do: 0 when a fresh or replayed row waits, else the earliest timed row's
-  // instant, else null. Three seeks of pending's primary key.
-  const work = connection.prepare<{ due_at: EpochMs | null }>(`
-    select case
-      when exists (select 1 from pending where endpoint = ?1 and class = 0) then 0
-      when exists (select 1 from pending where endpoint = ?1 and class = 2) then 0
-      else (select min(due_at) from pending where endpoint = ?1 and class = 1)
-    end as due_at`)
+  const work = connection.prepare<{ due_at: EpochMs | null }>(`select ${sqlWorkDue('?1')} as due_at`)
   // An owned lane is not written: its owner sees the rows itself.
   const wakeIt = connection.prepare<{ app: number }>(`
     update lane set due_at = max(?2, not_before, hold_until)
