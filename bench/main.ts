@@ -18,6 +18,7 @@ import { shed } from './scenarios/shed.ts'
 import { spike } from './scenarios/spike.ts'
 import { sustained } from './scenarios/sustained.ts'
 import { takeover } from './scenarios/takeover.ts'
+import { tenants } from './scenarios/tenants.ts'
 import { throughput } from './scenarios/throughput.ts'
 import { trickle } from './scenarios/trickle.ts'
 import { wide } from './scenarios/wide.ts'
@@ -38,6 +39,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   broad,
   wide,
   fleet,
+  tenants,
   takeover,
   rolling,
   trickle,

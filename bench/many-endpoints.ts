@@ -99,7 +99,7 @@ async function copyInPostgres(url: string, model: number, copies: readonly Copy[
           [model, JSON.stringify(rows)],
         )
       }
-      await client.query(`analyze ${table}`)
+      await client.query(`vacuum analyze ${table}`)
     }
   } finally {
     await client.end()

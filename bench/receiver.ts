@@ -51,6 +51,7 @@ let timeline = new Uint32Array(timelineSlices)
 let startedAt = machineNow()
 let delivered = 0
 let duplicates = 0
+let firstAt = 0
 let lastAt = 0
 let connections = 0
 let peakConnections = 0
@@ -84,6 +85,7 @@ const commands = {
     startedAt = machineNow()
     delivered = 0
     duplicates = 0
+    firstAt = 0
     lastAt = 0
     pauses = []
     peakConnections = connections
@@ -123,7 +125,7 @@ const commands = {
 
   /** With `ids`, `delivered` counts each message once per path, and `duplicates` the rest. */
   totals() {
-    return { delivered, duplicates, startedAt, lastAt, peakConnections, timeline }
+    return { delivered, duplicates, startedAt, firstAt, lastAt, peakConnections, timeline }
   },
 
   records(): PathRecord[] {
@@ -172,6 +174,7 @@ function meet(socket: Socket, head: string): void {
 
 function record(route: Route, head: string, now: number): void {
   if (lastAt > 0 && now - lastAt > pauseMs) pauses.push({ fromAt: lastAt, toAt: now })
+  if (firstAt === 0) firstAt = now
   lastAt = now
   const slice = Math.min(timelineSlices - 1, Math.floor((now - startedAt) / sliceMs))
   timeline[slice] = (timeline[slice] ?? 0) + 1
