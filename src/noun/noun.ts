@@ -63,6 +63,8 @@ export interface NounField extends Field {
   readonly fixed?: true
   /** Replacing a thing without it leaves it as it is. */
   readonly stays?: true
+  /** The name of its column, where it is another one than its own in snake case. */
+  readonly column?: string
   /** The column of JSON that has it, beside others; a thing has it there, too. It has a column of its own when absent. */
   readonly in?: string
   /** It is stored sealed, and is an object. */
@@ -71,6 +73,15 @@ export interface NounField extends Field {
   readonly hidden?: true
   /** The description in answers, where it is another one. */
   readonly shown?: string
+}
+
+/** Fields that share a column of JSON. */
+export function within<const Column extends string, F extends Readonly<Record<string, NounField>>>(
+  column: Column,
+  fields: F,
+): { readonly [Name in keyof F]: F[Name] & { readonly in: Column } } {
+  const all = Object.entries(fields).map(([name, field]) => [name, { ...field, in: column }])
+  return Object.fromEntries(all)
 }
 
 /** Declares a noun, and keeps the types of its fields. */

@@ -13,6 +13,8 @@ import { type Declaration, entriesOf, type New, type State, sealedOf, stateOf } 
 export interface Row<N extends Declaration, Thing> {
   /** The columns of the fields and the state. */
   readonly settable: readonly string[]
+  /** The same by the names of the fields. */
+  readonly named: Readonly<Record<keyof Thing & string, string>>
   /** All columns, named as the fields of a thing. */
   readonly columns: string
   readonly shape: Shape<Thing>
@@ -25,7 +27,8 @@ export function rowOf<N extends Declaration, Thing>(noun: N, ...others: (keyof T
   type Name = keyof Thing & string
   const [fields, state, isSealed] = [entriesOf(noun), stateOf(noun), new Map(sealedOf(noun))]
   const columns = new Set([...fields.map(([name, field]) => field.in ?? name), ...state.map(([name]) => name)])
-  const settable = snakeCase(...([...columns] as Name[]))
+  const own = fields.flatMap(([name, { column }]) => (column === undefined ? [] : [[name, column]]))
+  const settable: Record<Name, string> = { ...snakeCase(...([...columns] as Name[])), ...Object.fromEntries(own) }
   const inForm = (as: 'json' | 'flag', ...forms: Form['is'][]) => [
     ...fields.flatMap(([name, { kind, in: column }]) =>
       column === undefined && forms.includes(kind.is) && !isSealed.has(name) ? [name as Name] : [],
@@ -36,6 +39,7 @@ export function rowOf<N extends Declaration, Thing>(noun: N, ...others: (keyof T
   const flags = inForm('flag', 'boolean')
   return {
     settable: Object.values(settable),
+    named: settable,
     columns: columnsOf<Thing>({ ...settable, ...snakeCase(...others) }),
     shape: { json, flags, ...(isSealed.size > 0 && { sealed: [...isSealed.keys()] as Name[] }) },
     valuesOf: (input) => valuesOf<object>(input, settable),

@@ -2,9 +2,9 @@ import type { EpochMs } from '../domain/clock.ts'
 import { defined } from '../domain/field.ts'
 import type { Flow } from '../domain/flow.ts'
 import type { AppRef } from '../features/access/store.ts'
-import type { SettingsChange } from '../features/applications/noun.ts'
+import type { Application, SettingsChange } from '../features/applications/noun.ts'
 import type { FoldedNameFacts } from '../features/doctor/facts.ts'
-import type { Application, Endpoint } from '../features/endpoints/rules.ts'
+import type { Endpoint } from '../features/endpoints/rules.ts'
 import type { Page, PageRequest } from './store.ts'
 
 /** Applications, and their secrets of regions, which pseudonyms are made with. */

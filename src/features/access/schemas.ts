@@ -16,8 +16,8 @@ import { fixedCaller, hashApiKey, makeToken } from '../../operations/auth.ts'
 import { closed, flag, integer, maybe, namePattern, nullable, shortText, text } from '../../operations/fields.ts'
 import type { Incoming, Out } from '../../operations/route.ts'
 import type { Services } from '../../operations/services.ts'
+import type { Application } from '../applications/noun.ts'
 import { ApplicationIn } from '../applications/schemas.ts'
-import type { Application } from '../endpoints/rules.ts'
 
 export const week = 7 * 24 * 3600
 

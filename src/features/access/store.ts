@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Page, PageRequest } from '../../store/store.ts'
-import type { Application } from '../endpoints/rules.ts'
+import type { Application } from '../applications/noun.ts'
 
 /** Access to the API: keys, tokens, sessions of browsers. */
 export interface Access extends Keys, WebSessions {}

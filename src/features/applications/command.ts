@@ -3,8 +3,8 @@ import { type Item, pathOf } from '../../cli/client.ts'
 import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from '../../cli/command.ts'
 import { addFields, fieldFacts, fieldsOf, unsetFields, unsetOption } from '../../cli/field-options.ts'
 import { counted, countLimit, facts, instant, nameOf, text } from '../../cli/table.ts'
-import { choice, count, duration } from '../../runtime/setting-kinds.ts'
-import { applicationFields, signatureFamilies } from './noun.ts'
+import { choice, duration } from '../../runtime/setting-kinds.ts'
+import { application, applicationFields, signatureFamilies } from './noun.ts'
 
 /** Commands find an application by its id or uid, never by its name. */
 function uidHint({ id, uid }: Item): string {
@@ -77,9 +77,7 @@ export function addApp(commands: RemoteCommands): void {
 }
 
 function withFields(command: Commander): Commander {
-  command
-    .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
-    .addOption(option('--rate <NUMBER>', 'attempts a second, over all its endpoints', count(1, 1_000_000)))
+  return addFields(command, application.fields)
     .addOption(
       repeated(
         '--signature-header <FIELD=NAME>',
@@ -93,25 +91,15 @@ function withFields(command: Commander): Commander {
         choice(signatureFamilies),
       ),
     )
-    .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
-  return addFields(command, applicationFields)
 }
 
-const unsettable = {
-  uid: { flag: '--uid <UID>' },
-  throttleRate: { flag: '--rate <NUMBER>' },
-  signatureHeaders: { flag: '--signature-header <FIELD=NAME>' },
-  ...applicationFields,
-}
+const unsettable = { ...application.fields, signatureHeaders: { flag: '--signature-header <FIELD=NAME>' } }
 
 function bodyOf(session: Session): Item {
-  const { uid, rate, metadata, signatureHeader, signatureFamily } = session.options
+  const { signatureHeader, signatureFamily } = session.options
   return {
-    uid,
-    throttleRate: rate,
     signatureHeaders: signatureFamily ?? pairsOf(signatureHeader),
-    metadata: pairsOf(metadata),
-    ...fieldsOf(session, applicationFields),
+    ...fieldsOf(session, application.fields),
     ...unsetFields(session, unsettable),
   }
 }

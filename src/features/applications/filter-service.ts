@@ -5,7 +5,7 @@ import { optional } from '../../operations/fields.ts'
 import { matches, PageQuery, searchFor } from '../../operations/page.ts'
 import type { EndpointBrief } from '../../store/configuration.ts'
 import type { Store } from '../../store/store.ts'
-import type { Application } from '../endpoints/rules.ts'
+import type { Application } from './noun.ts'
 
 export const ApplicationQuery = Type.Object({
   ...PageQuery.properties,

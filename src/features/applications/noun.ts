@@ -1,10 +1,12 @@
-import { boolean, type Field, integer, labels, list, name, seconds, type Typed, text } from '../../domain/field.ts'
+import { boolean, display, type Field, integer, labels, list, name, object, seconds, text } from '../../domain/field.ts'
+import { type New, noun, type Thing, within } from '../../noun/noun.ts'
+import { metadataField, uidField } from '../../noun/shared-fields.ts'
 
 const day = 86_400
 
 /**
- * The fields of an application that are stored as JSON in its `settings`, so that a new one needs no migration. The type
- * `ApplicationSettings`, schemas, PUT and PATCH, flags, `sluice app get` and docs/endpoint-fields.md follow from this table.
+ * The fields of an application that are stored as JSON in its `settings`, so that a new one needs no migration.
+ * docs/endpoint-fields.md lists them.
  */
 export const applicationFields = {
   defaultRate: {
@@ -78,14 +80,6 @@ export const applicationFields = {
   },
 } as const satisfies Readonly<Record<string, Field>>
 
-type ApplicationFields = typeof applicationFields
-
-/** The settings of an application, which hold for all its endpoints; an absent one is not set. */
-export type ApplicationSettings = { readonly [Name in keyof ApplicationFields]?: Typed<ApplicationFields[Name]> } & {
-  /** Names of the signature headers; the server's setting when missing. Other senders' profiles keep theirs. */
-  readonly signatureHeaders?: SignatureHeaders
-}
-
 /** Families of names: `webhook-id` and so on as Standard Webhooks has them, `svix-id` and so on, or both side by side. */
 export const signatureFamilies = ['webhook', 'svix', 'both'] as const
 export type SignatureFamily = (typeof signatureFamilies)[number]
@@ -99,11 +93,48 @@ interface SignatureNames {
   readonly signature?: string
 }
 
-/** A change of settings: absent ones stay, null unsets. */
-export type SettingsChange = { readonly [Name in keyof ApplicationSettings]?: ApplicationSettings[Name] | null }
+/** One tenant: owns endpoints and messages. */
+export const application = noun({
+  name: 'application',
+  table: 'application',
+  prefix: 'app',
+  fields: {
+    uid: uidField('app'),
+    name: { kind: display(4096), required: true, description: 'Display name.' },
+    throttleRate: {
+      kind: integer(1, 1_000_000),
+      flag: '--rate <NUMBER>',
+      description: 'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
+      shown: 'Attempts per second over all endpoints of the application and all workers; null for unlimited.',
+      help: 'attempts a second, over all its endpoints',
+    },
+    dedupeSeconds: {
+      kind: seconds(1, 7 * day),
+      column: 'dedupe_s',
+      description:
+        'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
+      shown: 'Dedupe window in seconds: the same publish within it stores nothing.',
+    },
+    metadata: metadataField,
+    signatureHeaders: {
+      kind: object<SignatureHeaders>(),
+      in: 'settings',
+      description:
+        "Names of the id and signature headers of the application's endpoints: `webhook`, `svix`, `both`, or names of your own; null for the server's setting.",
+    },
+    ...within('settings', applicationFields),
+  },
+})
 
-/** The names of the fields in the table. */
-export const applicationFieldNames = Object.keys(applicationFields) as (keyof ApplicationFields)[]
+type Settings = New<typeof application>['settings']
+
+/** The settings of an application, which hold for all its endpoints; an absent one is not set. */
+export type ApplicationSettings = { readonly [Name in keyof Settings]?: NonNullable<Settings[Name]> }
+
+/** A change of settings: absent ones stay, null unsets. */
+export type SettingsChange = Partial<Settings>
+
+export type Application = Omit<Thing<typeof application>, 'settings'> & { readonly settings: ApplicationSettings }
 
 export function changedSettings(before: ApplicationSettings, change: SettingsChange = {}): ApplicationSettings {
   const all = Object.entries({ ...before, ...change })

@@ -1,6 +1,7 @@
 import { AppError } from '../../domain/app-error.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
+import { rowOf } from '../../noun/rows.ts'
 import type { Applications, NewApplication, PortalLook, Region } from '../../store/configuration.ts'
 import { among, forUpdate, greatest } from '../../store/sql/dialect.ts'
 import { conflictOnUid, readPage } from '../../store/sql/named-rows.ts'
@@ -13,7 +14,6 @@ import {
   direction,
   inBothOrders,
   parameters,
-  type Shape,
   snakeCase,
   statement,
   toJson,
@@ -24,23 +24,20 @@ import {
 import type { StoreContext } from '../../store/store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged, type Vault } from '../../store/vault.ts'
 import type { AppRef } from '../access/store.ts'
-import type { Application } from '../endpoints/rules.ts'
 import { followPointers } from '../erasure/rows.ts'
 import { regionOf } from '../regions/rules.ts'
-import { changedSettings } from './noun.ts'
+import { type Application, application, changedSettings } from './noun.ts'
 
-/** The fields that making and changing an application sets, and their columns. */
-const settable = { ...snakeCase('uid', 'name', 'throttleRate', 'metadata', 'settings'), dedupeSeconds: 'dedupe_s' }
+const { settable, named, shape } = rowOf<typeof application, Application>(application)
 const columns = columnsOf<Application>({
   ...snakeCase('key', 'id', 'createdAt', 'updatedAt'),
-  ...settable,
+  ...named,
   settings: `coalesce(settings, '{}')`,
 })
-const shape: Shape<Application> = { json: ['metadata', 'settings'] }
 
 const insertApplication = statement<Application>('insert-application', shape)`
-  insert into application (key, id, ${Object.values(settable).join(', ')}, created_at, updated_at)
-  values (:key, :id, ${parameters(Object.values(settable))}, :now, :now)
+  insert into application (key, id, ${settable.join(', ')}, created_at, updated_at)
+  values (:key, :id, ${parameters(settable)}, :now, :now)
   on conflict (key) do nothing returning ${columns}`
 const selectApplication = statement<Application>('application', shape)`
   select ${columns} from application where key = :key and deleted_at is null`
@@ -54,7 +51,7 @@ const selectApplications = inBothOrders<Application>('applications', shape)`
   select ${columns} from application where key ${beyond} :after and key > 0 and deleted_at is null
    order by key ${direction} limit :limit`
 const updateApplicationRow = statement<Application>('update-application', shape)`
-  update application set ${assignments(Object.values(settable))}, updated_at = ${greatest(':now', 'updated_at')}
+  update application set ${assignments(settable)}, updated_at = ${greatest(':now', 'updated_at')}
    where key = :key
   returning ${columns}`
 /**
@@ -223,7 +220,7 @@ function changed(before: Application, change: Partial<NewApplication>): Applicat
 }
 
 function settableValues({ dedupeSeconds = null, ...input }: NewApplication): Values {
-  return valuesOf({ ...input, dedupeSeconds, settings: changedSettings({}, input.settings) }, settable)
+  return valuesOf<object>({ ...input, dedupeSeconds, settings: changedSettings({}, input.settings) }, named)
 }
 
 /** The secret in a stored record; null, and a line in the log, when it does not open. */

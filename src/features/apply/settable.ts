@@ -1,5 +1,5 @@
 import { nearest } from '../../domain/phrases.ts'
-import { applicationFields } from '../applications/noun.ts'
+import { application } from '../applications/noun.ts'
 import { endpointFields } from '../endpoints/noun.ts'
 import { eventType } from '../event-types/noun.ts'
 import { schedule } from '../schedules/noun.ts'
@@ -10,10 +10,7 @@ const own = (fields: object, ...more: readonly string[]): readonly string[] => [
 /** The fields that a request may set, of each kind of thing. */
 const settable = {
   eventTypes: own(eventType.fields),
-  applications: own(
-    applicationFields,
-    ...['name', 'uid', 'throttleRate', 'dedupeSeconds', 'signatureHeaders', 'metadata'],
-  ),
+  applications: own(application.fields),
   endpoints: own(endpointFields, 'secret'),
   sources: own(source.fields, 'secret'),
   schedules: own(schedule.fields, 'payload', 'bodyBase64'),

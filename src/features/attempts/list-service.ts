@@ -14,7 +14,8 @@ import { itemBytes, numbers, readTimes, type Walked, writePage } from '../../ope
 import type { Services } from '../../operations/services.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
-import type { Application, Endpoint } from '../endpoints/rules.ts'
+import type { Application } from '../applications/noun.ts'
+import type { Endpoint } from '../endpoints/rules.ts'
 import { messagesAsBytes, toMessageFilter } from '../messages/schemas.ts'
 import {
   type AttemptedQuery,

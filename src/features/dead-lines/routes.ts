@@ -5,9 +5,10 @@ import { isRef, lookUp } from '../../operations/lookup.ts'
 import { type Noun, route } from '../../operations/route.ts'
 import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
+import type { Application } from '../applications/noun.ts'
 import { DeadImportOut, DeadImportQuery, DeadLineIn } from '../dead-letters/schemas.ts'
 import type { BroughtLetter } from '../dead-letters/store.ts'
-import type { Application, Endpoint } from '../endpoints/rules.ts'
+import type { Endpoint } from '../endpoints/rules.ts'
 import { type ReadLine, readLine } from './service.ts'
 
 /** One transaction takes in this many. */

@@ -25,6 +25,7 @@ import { refuseIf, toleranceMs } from '../../operations/validate.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'
 import { headerNames } from '../../wire/receiver.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
+import type { Application } from '../applications/noun.ts'
 import {
   AuthIn,
   ClientCertificateIn,
@@ -33,7 +34,7 @@ import {
   toAuth,
   toCertificates,
 } from '../credentials/schemas.ts'
-import type { Application, Endpoint } from '../endpoints/rules.ts'
+import type { Endpoint } from '../endpoints/rules.ts'
 import { EndpointOut, showEndpoint } from '../endpoints/schemas.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../event-types/example.ts'
 import { isShownTo, newestSchema } from '../event-types/noun.ts'

@@ -8,21 +8,6 @@ import { defaultRegion } from '../regions/rules.ts'
 import { type BlockerReason, type LaneStatus, laneBlockers } from '../why/blocker.ts'
 import type { ColumnValues } from './noun.ts'
 
-/** One tenant: owns endpoints and messages. */
-export interface Application {
-  readonly key: number
-  readonly id: string
-  readonly uid: string | null
-  readonly name: string
-  readonly throttleRate: number | null
-  /** For how long a repeated publish stores nothing; null for no deduplication. */
-  readonly dedupeSeconds: number | null
-  readonly metadata: Readonly<Record<string, string>>
-  readonly settings: ApplicationSettings
-  readonly createdAt: EpochMs
-  readonly updatedAt: EpochMs
-}
-
 /** The fields of an endpoint that the store keeps sealed. */
 export const sealedFields = ['secrets', 'headers', 'auth', 'clientCertificate'] as const
 

@@ -12,11 +12,12 @@ import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import type { NewEndpoint, PageRequest, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
+import type { Application } from '../applications/noun.ts'
 import { completed, completedProblems } from '../credentials/schemas.ts'
 import { endpointHeaderRoutes, endpointSecretRoutes } from '../credentials/scope-service.ts'
 import { isShownTo } from '../event-types/noun.ts'
 import type { Source } from '../sources/noun.ts'
-import { type Application, type Endpoint, managementApplication } from './rules.ts'
+import { type Endpoint, managementApplication } from './rules.ts'
 import {
   EndpointIn,
   EndpointOut,

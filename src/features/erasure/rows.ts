@@ -8,8 +8,8 @@ import type { Methods, Port, Sql, Transaction, Work } from '../../store/sql/port
 import { statement } from '../../store/sql/statement.ts'
 import type { StoreContext } from '../../store/store.ts'
 import { openValue, type SealedPlace, sealValue, unlessDamaged } from '../../store/vault.ts'
+import type { Application } from '../applications/noun.ts'
 import { filedBy } from '../dead-file/rows.ts'
-import type { Application } from '../endpoints/rules.ts'
 import {
   deleteForms,
   type ErasableMessage,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Application } from '../../../src/features/endpoints/rules.ts'
+import type { Application } from '../../../src/features/applications/noun.ts'
 import { type Enlisted, type Match, NotEnlistableError } from '../../../src/store/publishing.ts'
 import type { Publication } from '../../../src/store/store.ts'
 import { begin, type Foreign, type Open, type World } from './harness.ts'

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Application, Endpoint } from '../../../src/features/endpoints/rules.ts'
+import type { Application } from '../../../src/features/applications/noun.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import { queuedAtOnce } from '../../../src/store/plan.ts'
 import { begin, type Open, type World } from './harness.ts'
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import type { Application, Endpoint } from '../../../src/features/endpoints/rules.ts'
+import type { Application } from '../../../src/features/applications/noun.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import type {
   ClaimedLane,
   LaneRest,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Application, Endpoint } from '../../../src/features/endpoints/rules.ts'
+import type { Application } from '../../../src/features/applications/noun.ts'
+import type { Endpoint } from '../../../src/features/endpoints/rules.ts'
 import type { TaskWork } from '../../../src/features/tasks/rules.ts'
 import type { LaneRest } from '../../../src/store/store.ts'
 import { begin, longMs, type Open, type World } from './harness.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Application } from '../../../src/features/applications/noun.ts'
 import { isSigned } from '../../../src/features/audit/store.ts'
-import type { Application } from '../../../src/features/endpoints/rules.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 const all = { after: 0, until: Number.MAX_SAFE_INTEGER, limit: 100 }

@@ -9,13 +9,6 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
       "name"
     ],
     "properties": {
-      "name": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 4096,
-        "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-        "description": "Display name."
-      },
       "uid": {
         "type": [
           "string",
@@ -26,6 +19,13 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "pattern": "^(?!app_|\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
         "description": "Your own name for it, unique among its kind; accepted wherever the id is."
       },
+      "name": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 4096,
+        "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+        "description": "Display name."
+      },
       "throttleRate": {
         "type": [
           "integer",
@@ -35,15 +35,6 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maximum": 1000000,
         "description": "Attempts per second over all endpoints of the application and all workers; unlimited by default."
       },
-      "rateLimit": {
-        "type": [
-          "integer",
-          "null"
-        ],
-        "minimum": 1,
-        "maximum": 1000000,
-        "description": "Svix's older name for `throttleRate`."
-      },
       "dedupeSeconds": {
         "type": [
           "integer",
@@ -52,6 +43,13 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "minimum": 1,
         "maximum": 604800,
         "description": "Time during which publishing the same message again stores nothing and answers with the first; null to turn it off."
+      },
+      "metadata": {
+        "type": "object",
+        "additionalProperties": {
+          "type": "string"
+        },
+        "description": "Your own labels, up to 4096 bytes as JSON."
       },
       "signatureHeaders": {
         "anyOf": [
@@ -194,12 +192,14 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maxItems": 16,
         "description": "JSON pointers to the values in payloads that name data subjects, such as `/user/id`; a `*` stands for every element of an array. A person is found by these values, to be erased or exported. None by default."
       },
-      "metadata": {
-        "type": "object",
-        "additionalProperties": {
-          "type": "string"
-        },
-        "description": "Your own labels, up to 4096 bytes as JSON."
+      "rateLimit": {
+        "type": [
+          "integer",
+          "null"
+        ],
+        "minimum": 1,
+        "maximum": 1000000,
+        "description": "Svix's older name for `throttleRate`."
       }
     },
     "additionalProperties": false
