@@ -2,7 +2,7 @@ import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
 import { type CircuitState, Health } from '../domain/health.ts'
 import type { QueueTotals } from '../domain/queue-figures.ts'
 import type { Slots } from '../domain/snapshot.ts'
-import type { ScheduleFacts, StoreCondition, WorkerFacts } from '../features/doctor/facts.ts'
+import type { ScheduleFacts, StoreCondition, SystemFacts, WorkerFacts } from '../features/doctor/facts.ts'
 import { defaultRegion } from '../features/regions/rules.ts'
 import type { LaneGroup } from '../store/lanes.ts'
 import type { Leader } from '../store/maintenance.ts'
@@ -251,10 +251,30 @@ function circuitOf({ health: text, healthAgeMs }: LaneGroup): CircuitState {
   return circuit === 'open' && openUntil > 0 ? 'open' : 'half_open'
 }
 
+/** The facts about the system, but for dead letters, as rules judge them. `live` are slots of workers at this moment. */
+export async function systemFacts(
+  store: Pick<Store, 'traits' | 'lateSchedules' | 'applicationRefs'>,
+  version: string,
+  { workers, leader, clockAheadMs, scheduleLagMs }: StoreFigures,
+  condition: StoreCondition,
+  live: ReadonlyMap<number, Slots> = new Map(),
+): Promise<Omit<SystemFacts, 'dead'>> {
+  const { now } = condition
+  return {
+    now,
+    traits: store.traits,
+    store: condition,
+    process: { version, clockAheadMs },
+    workers: workers.map((worker) => workerFacts(worker, live.get(worker.worker), now)),
+    hasLeader: leader !== undefined,
+    lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
+  }
+}
+
 const schedulesListed = 20
 
 /** A worker as the rules of the doctor see it. `live` are its slots of this moment, where they are known. */
-export function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs): WorkerFacts {
+function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs): WorkerFacts {
   const { report, endedAt, died, leaseUntil, joinedAt, seenAt } = worker
   const { inFlight = 0, inFlightLimit, clockAt } = report ?? {}
   return {
@@ -271,7 +291,7 @@ export function workerFacts(worker: ListedWorker, live: Slots | undefined, now: 
 }
 
 /** Schedules whose tick has passed, the latest first. */
-export async function lateSchedules(store: Pick<Store, 'lateSchedules' | 'applicationRefs'>): Promise<ScheduleFacts[]> {
+async function lateSchedules(store: Pick<Store, 'lateSchedules' | 'applicationRefs'>): Promise<ScheduleFacts[]> {
   const { now, schedules } = await store.lateSchedules(schedulesListed)
   const apps = await store.applicationRefs(schedules.map(({ app }) => app))
   const late = schedules.map(({ id, uid, app, nextAt, failures }) => ({

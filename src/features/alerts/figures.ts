@@ -1,8 +1,13 @@
 import { count, span } from '../../domain/phrases.ts'
-import { rules as doctorRules } from '../doctor/diagnosis.ts'
 import { nameOf } from '../doctor/endpoint-rules.ts'
-import { type DoctorFacts, type DoctorLimits, doctorLimits, type EndpointFacts } from '../doctor/facts.ts'
-import { slotsOf, slotsText } from '../doctor/system-rules.ts'
+import {
+  type DoctorLimits,
+  doctorLimits,
+  type EndpointFacts,
+  type SystemFacts,
+  type SystemRule,
+} from '../doctor/facts.ts'
+import { slotsOf, slotsText, watchedRules } from '../doctor/system-rules.ts'
 import type { AlertReading, AlertRule } from './rules.ts'
 
 /** The figures of one moment. Undefined figures are not known yet. */
@@ -15,8 +20,7 @@ export interface AlertFacts {
   readonly openCircuits: readonly EndpointName[] | undefined
   /** The last five minutes. */
   readonly recent: RecentFigures
-  /** The facts of the doctor's rules about the system; `endpoints` is empty. */
-  readonly system: DoctorFacts | undefined
+  readonly system: SystemFacts | undefined
 }
 
 export interface EndpointName {
@@ -44,7 +48,7 @@ export interface Figure {
   readonly unit: 'deliveries' | 'share' | 'ratio' | 'seconds' | 'letters' | 'workers' | 'bytes' | 'circuits'
   readonly side: AlertRule['side']
   /** The finding of the doctor about the same trouble, which has the same sentence. */
-  readonly finding?: string
+  readonly finding?: keyof typeof watchedRules
   read(facts: AlertFacts, threshold: number): readonly AlertReading[] | undefined
 }
 
@@ -241,10 +245,9 @@ function ofEndpoint({ id, app, endpoint }: EndpointName, value: number, sentence
 }
 
 /** The sentence and the command of the doctor's rule about the same trouble; both are empty without a finding. */
-function words(code: string, system: DoctorFacts, limits: Partial<DoctorLimits>) {
-  const rule = doctorRules.find((each) => each.code === code)
-  if (rule === undefined) throw new Error(`the doctor has no rule ${code}`)
+function words(code: keyof typeof watchedRules, system: SystemFacts, limits: Partial<DoctorLimits>) {
   const known = { explained: new Set<EndpointFacts>(), allExplained: false }
+  const rule: SystemRule = watchedRules[code]
   const [found] = [rule.find(system, { ...doctorLimits, ...limits }, known) ?? []].flat()
   const { sentence = '', command = '', app = null, endpoint = null } = found ?? {}
   return { sentence, command, app, endpoint }

@@ -1,8 +1,8 @@
 import type { Clock, EpochMs } from '../../domain/clock.ts'
 import { Turns } from '../../domain/turns.ts'
-import { type Facts, lateSchedules, type StoreFigures, workerFacts } from '../../metrics/facts.ts'
+import { type Facts, systemFacts } from '../../metrics/facts.ts'
 import type { Store } from '../../store/store.ts'
-import type { DeadFacts, DoctorFacts } from '../doctor/facts.ts'
+import type { DeadFacts } from '../doctor/facts.ts'
 import { minuteMs, Sums, serverScope } from '../history/rules.ts'
 import type { HistoryPlace } from '../history/store.ts'
 import { type AlertFacts, type EndpointName, type RecentFigures, readFigure } from './figures.ts'
@@ -62,7 +62,7 @@ const namesAtOnce = 20
  * deliveries are left out. Undefined while the store does not answer.
  */
 async function gatherAlertFacts(deps: AlertWatchDeps, leastWaiting: number): Promise<AlertFacts | undefined> {
-  const { store, facts } = deps
+  const { store, facts, version } = deps
   const figures = await facts.current()
   const { condition, storeUp, waiting, lanes } = figures
   if (condition === undefined || !storeUp) return undefined
@@ -79,34 +79,8 @@ async function gatherAlertFacts(deps: AlertWatchDeps, leastWaiting: number): Pro
     endpoints: waiting && crowded.flatMap((each) => named(names, each.endpoint, { waiting: each.waiting })),
     openCircuits: lanes?.openAt.flatMap((endpoint) => named(names, endpoint, {})),
     recent,
-    system: await systemFacts(deps, figures, condition, dead),
-  }
-}
-
-async function systemFacts(
-  { store, version }: AlertWatchDeps,
-  { workers, clockAheadMs, scheduleLagMs, waiting }: StoreFigures,
-  condition: NonNullable<StoreFigures['condition']>,
-  dead: DeadFacts,
-): Promise<DoctorFacts> {
-  const { now } = condition
-  const total = waiting?.waiting ?? 0
-  const unlimited = { limit: Number.POSITIVE_INFINITY, limitPerApp: Number.POSITIVE_INFINITY }
-  return {
-    now,
-    traits: store.traits,
-    store: condition,
-    process: { version, clockAheadMs },
-    workers: workers.map((worker) => workerFacts(worker, undefined, now)),
-    hasLeader: true,
-    waiting: { total, endpoints: waiting?.endpoints ?? 0, isExact: waiting?.isExact ?? false, ...unlimited },
-    shedPerSecond: 0,
-    endpoints: [],
-    dead,
-    lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
-    refusingSources: [],
-    certificates: [],
-    foldedNames: [],
+    // The process that steps alerts leads, whatever the facts of some seconds ago say.
+    system: { ...(await systemFacts(store, version, figures, condition)), hasLeader: true, dead },
   }
 }
 

@@ -15,7 +15,7 @@ import {
   type Severity,
   type StoreDown,
 } from './facts.ts'
-import { systemRules } from './system-rules.ts'
+import { systemRules, watchedRules } from './system-rules.ts'
 
 /** The rules about dead letters, schedules and refused publishes. */
 const intakeRules: readonly Rule[] = [
@@ -41,43 +41,8 @@ const intakeRules: readonly Rule[] = [
         'Above the limit, publishes are refused with 429.',
       ),
   },
-  {
-    code: 'dead_letters_growing',
-    meaning:
-      'At least ten deliveries became dead letters in the last ten minutes, and twice as many as in the ten minutes before.',
-    remedy: 'Read the reasons, fix the receiver, and replay the dead letters.',
-    find: ({ dead }, { deadLetters }) => {
-      const { recent, before, windowMs, worst } = dead
-      if (recent < deadLetters || recent < 2 * before) return undefined
-      const most = worst === null ? '' : ` Most of the latest are of ${worst.endpoint} of ${worst.app}.`
-      return {
-        sentence: `${count(recent, 'delivery', 'deliveries')} became dead letters in the last ${span(windowMs)}, and ${withCommas(before)} in the ${span(windowMs)} before.${most}`,
-        evidence: { recent, before, windowMs, worstShare: worst?.share ?? null },
-        command: worst === null ? 'sluice dead list' : `sluice dead list ${worst.app} --endpoint ${worst.endpoint}`,
-        app: worst?.app ?? null,
-        endpoint: worst?.endpoint ?? null,
-      }
-    },
-  },
-  {
-    code: 'schedule_late',
-    meaning: 'A schedule is more than a minute late.',
-    remedy: 'Look at its last runs for an error, and at the leader, which runs schedules.',
-    find: ({ lateSchedules, hasLeader }, { scheduleMs }) => {
-      // Without a leader all are late, and that is a finding of its own.
-      const late = hasLeader ? lateSchedules.filter(({ lateMs }) => lateMs >= scheduleMs) : []
-      const [worst] = late
-      if (worst === undefined) return undefined
-      const others = late.length === 1 ? '' : ` ${count(late.length, 'schedule')} are late.`
-      const failed = worst.failures === 0 ? '' : ` ${count(worst.failures, 'run')} failed in a row.`
-      return {
-        sentence: `The schedule ${worst.schedule} of ${worst.app} is ${span(worst.lateMs)} late.${failed}${others}`,
-        evidence: { lateMs: worst.lateMs, late: late.length, failures: worst.failures },
-        command: `sluice schedule show ${worst.app} ${worst.schedule}`,
-        app: worst.app,
-      }
-    },
-  },
+  watchedRules.dead_letters_growing,
+  watchedRules.schedule_late,
 ]
 
 const sourceRefuses: Rule = {

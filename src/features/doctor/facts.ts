@@ -13,8 +13,8 @@ interface WaitingTotals {
   readonly isExact: boolean
 }
 
-/** Everything that the doctor's rules judge, as of one look. */
-export interface DoctorFacts {
+/** The facts about the store, the workers, dead letters and schedules, which the doctor and alerts judge by the same rules. */
+export interface SystemFacts {
   /** The store's clock. */
   readonly now: EpochMs
   readonly traits: StoreTraits
@@ -24,15 +24,19 @@ export interface DoctorFacts {
   /** Workers that are alive, or ended recently. */
   readonly workers: readonly WorkerFacts[]
   readonly hasLeader: boolean
+  readonly dead: DeadFacts
+  /** Schedules whose tick has passed, the latest first. */
+  readonly lateSchedules: readonly ScheduleFacts[]
+}
+
+/** Everything that the doctor's rules judge, as of one look. */
+export interface DoctorFacts extends SystemFacts {
   /** All waiting deliveries, and how many there may be in all and of one application. */
   readonly waiting: WaitingTotals & { readonly limit: number; readonly limitPerApp: number }
   /** Publishes a second that load shedding refused in the last minute, in the process that looks. */
   readonly shedPerSecond: number
   /** The endpoints with the most waiting deliveries, and those that have waited longest. */
   readonly endpoints: readonly EndpointFacts[]
-  readonly dead: DeadFacts
-  /** Schedules whose tick has passed, the latest first. */
-  readonly lateSchedules: readonly ScheduleFacts[]
   /** Sources at which every arrival was refused, the latest first. */
   readonly refusingSources: readonly SourceFacts[]
   /** Client certificates that expire within `certificateNoticeMs`, or have expired, the earliest first. */
@@ -296,7 +300,7 @@ export type RuleFinding = Omit<Finding, 'code' | 'severity' | 'app' | 'endpoint'
   Partial<Pick<Finding, 'severity' | 'app' | 'endpoint'>>
 
 /** One entry of the table of rules. docs/doctor.md is made from it. */
-export interface Rule {
+export interface Rule<F = DoctorFacts> {
   readonly code: string
   /** Absent for a rule whose findings are warnings, though some may be critical. */
   readonly severity?: 'critical'
@@ -306,12 +310,11 @@ export interface Rule {
   readonly meaning: string
   /** The remedy, for the docs. */
   readonly remedy: string
-  readonly find: (
-    facts: DoctorFacts,
-    limits: DoctorLimits,
-    known: Known,
-  ) => RuleFinding | readonly RuleFinding[] | undefined
+  readonly find: (facts: F, limits: DoctorLimits, known: Known) => RuleFinding | readonly RuleFinding[] | undefined
 }
+
+/** A rule that needs the facts about the system alone. */
+export type SystemRule = Rule<SystemFacts>
 
 /** The findings so far, as far as later rules need to know them. */
 export interface Known {

@@ -4,7 +4,7 @@ import { Health } from '../../domain/health.ts'
 import type { QueueTotals } from '../../domain/queue-figures.ts'
 import type { Slots } from '../../domain/snapshot.ts'
 import { Turns } from '../../domain/turns.ts'
-import { type Facts, lateSchedules, type StoreFigures, workerFacts } from '../../metrics/facts.ts'
+import { type Facts, type StoreFigures, systemFacts } from '../../metrics/facts.ts'
 import type { Ledger } from '../../metrics/ledger.ts'
 import type { ServiceDeps } from '../../operations/services.ts'
 import type { ListedAttempt } from '../../store/messages.ts'
@@ -90,23 +90,15 @@ export class Doctor {
 
   async #gather(figures: StoreFigures, condition: StoreCondition): Promise<DoctorFacts> {
     const { store, version, limits } = this.#deps
-    const { clockAheadMs, workers, leader, scheduleLagMs } = figures
     const now = condition.now
     const { totals, worst } = await this.#deps.explainer.worst(null, endpointsExamined)
     const { waiting: total, endpoints, isExact } = totals
-    const slots = liveSlots(worst)
     return {
-      now,
-      traits: store.traits,
-      store: condition,
-      process: { version, clockAheadMs },
-      workers: workers.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
-      hasLeader: leader !== undefined,
+      ...(await systemFacts(store, version, figures, condition, liveSlots(worst))),
       waiting: { total, endpoints, isExact, limit: limits.maxWaiting, limitPerApp: limits.maxWaitingPerApp },
       shedPerSecond: this.#deps.shedPerSecond?.() ?? 0,
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
-      lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
       refusingSources: await this.#refusing(),
       certificates: await this.#certificates(now),
       foldedNames: await this.#foldedNames(),

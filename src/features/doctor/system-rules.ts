@@ -1,6 +1,94 @@
-import { bytesText, count, percent, span } from '../../domain/phrases.ts'
+import { bytesText, count, percent, span, withCommas } from '../../domain/phrases.ts'
 import { psql } from '../../domain/store-traits.ts'
-import type { DoctorFacts, Rule, WorkerFacts } from './facts.ts'
+import type { Rule, SystemFacts, SystemRule, WorkerFacts } from './facts.ts'
+
+/** The rules of the doctor that alerts watch, too: they need the facts about the system alone. */
+export const watchedRules = {
+  disk_filling: {
+    code: 'disk_filling',
+    criticalWhen: 'less than 128 MiB are free',
+    meaning: 'Less than 1 GiB is free on the file system of the SQLite file.',
+    remedy: 'Make room, or shorten `retention`. A full disk makes Sluice refuse publishes; it loses nothing.',
+    find: ({ store: { disk } }, { diskBytes }) => {
+      if (disk === null || disk.freeBytes >= diskBytes) return undefined
+      const { path, freeBytes, totalBytes } = disk
+      return {
+        severity: freeBytes < diskBytes / 8 ? 'critical' : 'warning',
+        sentence: `The file system of ${path} has ${bytesText(freeBytes)} of ${bytesText(totalBytes)} left.`,
+        evidence: { path, freeBytes, totalBytes },
+        command: `df -h ${quoted(path)}`,
+      }
+    },
+  },
+  wal_filling: {
+    code: 'wal_filling',
+    criticalWhen: 'the log is larger than 1 GiB',
+    meaning: 'The write-ahead log of SQLite is larger than 128 MiB: a reader keeps it from being emptied.',
+    remedy: 'End the process that keeps a read transaction open, such as a shell or a backup.',
+    find: ({ store: { logBytes, disk } }, limits) => {
+      if (logBytes === null || disk === null || logBytes < limits.logBytes) return undefined
+      return {
+        severity: logBytes >= 8 * limits.logBytes ? 'critical' : 'warning',
+        sentence: `The write-ahead log has grown to ${bytesText(logBytes)}, because another process keeps a read transaction open.`,
+        evidence: { logBytes, freeBytes: disk.freeBytes },
+        command: `fuser -v ${quoted(`${disk.path}-wal`)}`,
+      }
+    },
+  },
+  worker_died: {
+    code: 'worker_died',
+    meaning: 'A worker died in the last 15 minutes: it was gone without having left.',
+    remedy: 'Read the end of its log. Other workers took its lanes over; raise `lease` if it only stood still.',
+    find: ({ workers }, { diedMs }) => {
+      const died = workers.filter(({ state, endedAgoMs }) => state === 'dead' && (endedAgoMs ?? diedMs) < diedMs)
+      const [last] = died.toSorted((a, b) => (a.endedAgoMs ?? 0) - (b.endedAgoMs ?? 0))
+      if (last === undefined) return undefined
+      const others = died.length === 1 ? '' : ` ${count(died.length, 'worker')} died in the last ${span(diedMs)}.`
+      return {
+        sentence: `Worker ${last.id} (${last.name}) died ${span(last.endedAgoMs ?? 0)} ago, without having left.${others}`,
+        evidence: { died: died.length, worker: last.id, endedAgoMs: last.endedAgoMs ?? 0 },
+        command: 'sluice workers --all',
+      }
+    },
+  },
+  dead_letters_growing: {
+    code: 'dead_letters_growing',
+    meaning:
+      'At least ten deliveries became dead letters in the last ten minutes, and twice as many as in the ten minutes before.',
+    remedy: 'Read the reasons, fix the receiver, and replay the dead letters.',
+    find: ({ dead }, { deadLetters }) => {
+      const { recent, before, windowMs, worst } = dead
+      if (recent < deadLetters || recent < 2 * before) return undefined
+      const most = worst === null ? '' : ` Most of the latest are of ${worst.endpoint} of ${worst.app}.`
+      return {
+        sentence: `${count(recent, 'delivery', 'deliveries')} became dead letters in the last ${span(windowMs)}, and ${withCommas(before)} in the ${span(windowMs)} before.${most}`,
+        evidence: { recent, before, windowMs, worstShare: worst?.share ?? null },
+        command: worst === null ? 'sluice dead list' : `sluice dead list ${worst.app} --endpoint ${worst.endpoint}`,
+        app: worst?.app ?? null,
+        endpoint: worst?.endpoint ?? null,
+      }
+    },
+  },
+  schedule_late: {
+    code: 'schedule_late',
+    meaning: 'A schedule is more than a minute late.',
+    remedy: 'Look at its last runs for an error, and at the leader, which runs schedules.',
+    find: ({ lateSchedules, hasLeader }, { scheduleMs }) => {
+      // Without a leader all are late, and that is a finding of its own.
+      const late = hasLeader ? lateSchedules.filter(({ lateMs }) => lateMs >= scheduleMs) : []
+      const [worst] = late
+      if (worst === undefined) return undefined
+      const others = late.length === 1 ? '' : ` ${count(late.length, 'schedule')} are late.`
+      const failed = worst.failures === 0 ? '' : ` ${count(worst.failures, 'run')} failed in a row.`
+      return {
+        sentence: `The schedule ${worst.schedule} of ${worst.app} is ${span(worst.lateMs)} late.${failed}${others}`,
+        evidence: { lateMs: worst.lateMs, late: late.length, failures: worst.failures },
+        command: `sluice schedule show ${worst.app} ${worst.schedule}`,
+        app: worst.app,
+      }
+    },
+  },
+} as const satisfies Readonly<Record<string, SystemRule>>
 
 /** The rules about the store and the processes, the most fundamental first. */
 export const systemRules: readonly Rule[] = [
@@ -19,37 +107,8 @@ export const systemRules: readonly Rule[] = [
       }
     },
   },
-  {
-    code: 'disk_filling',
-    criticalWhen: 'less than 128 MiB are free',
-    meaning: 'Less than 1 GiB is free on the file system of the SQLite file.',
-    remedy: 'Make room, or shorten `retention`. A full disk makes Sluice refuse publishes; it loses nothing.',
-    find: ({ store: { disk } }, { diskBytes }) => {
-      if (disk === null || disk.freeBytes >= diskBytes) return undefined
-      const { path, freeBytes, totalBytes } = disk
-      return {
-        severity: freeBytes < diskBytes / 8 ? 'critical' : 'warning',
-        sentence: `The file system of ${path} has ${bytesText(freeBytes)} of ${bytesText(totalBytes)} left.`,
-        evidence: { path, freeBytes, totalBytes },
-        command: `df -h ${quoted(path)}`,
-      }
-    },
-  },
-  {
-    code: 'wal_filling',
-    criticalWhen: 'the log is larger than 1 GiB',
-    meaning: 'The write-ahead log of SQLite is larger than 128 MiB: a reader keeps it from being emptied.',
-    remedy: 'End the process that keeps a read transaction open, such as a shell or a backup.',
-    find: ({ store: { logBytes, disk } }, limits) => {
-      if (logBytes === null || disk === null || logBytes < limits.logBytes) return undefined
-      return {
-        severity: logBytes >= 8 * limits.logBytes ? 'critical' : 'warning',
-        sentence: `The write-ahead log has grown to ${bytesText(logBytes)}, because another process keeps a read transaction open.`,
-        evidence: { logBytes, freeBytes: disk.freeBytes },
-        command: `fuser -v ${quoted(`${disk.path}-wal`)}`,
-      }
-    },
-  },
+  watchedRules.disk_filling,
+  watchedRules.wal_filling,
   {
     code: 'network_file_system',
     severity: 'critical',
@@ -242,22 +301,7 @@ export const systemRules: readonly Rule[] = [
       })
     },
   },
-  {
-    code: 'worker_died',
-    meaning: 'A worker died in the last 15 minutes: it was gone without having left.',
-    remedy: 'Read the end of its log. Other workers took its lanes over; raise `lease` if it only stood still.',
-    find: ({ workers }, { diedMs }) => {
-      const died = workers.filter(({ state, endedAgoMs }) => state === 'dead' && (endedAgoMs ?? diedMs) < diedMs)
-      const [last] = died.toSorted((a, b) => (a.endedAgoMs ?? 0) - (b.endedAgoMs ?? 0))
-      if (last === undefined) return undefined
-      const others = died.length === 1 ? '' : ` ${count(died.length, 'worker')} died in the last ${span(diedMs)}.`
-      return {
-        sentence: `Worker ${last.id} (${last.name}) died ${span(last.endedAgoMs ?? 0)} ago, without having left.${others}`,
-        evidence: { died: died.length, worker: last.id, endedAgoMs: last.endedAgoMs ?? 0 },
-        command: 'sluice workers --all',
-      }
-    },
-  },
+  watchedRules.worker_died,
   {
     code: 'leader_missing',
     meaning: 'No process leads, though workers are alive: schedules, retention and sweeps stand still.',
@@ -296,7 +340,10 @@ export function isAlive({ state }: WorkerFacts): boolean {
 }
 
 /** All slots of the workers alive, and how many are in use. */
-export function slotsOf({ workers }: DoctorFacts): { readonly inFlight: number; readonly limit: number } {
+export function slotsOf({ workers }: Pick<SystemFacts, 'workers'>): {
+  readonly inFlight: number
+  readonly limit: number
+} {
   const slots = workers.filter(isAlive).flatMap(({ slots }) => slots ?? [])
   return {
     inFlight: slots.reduce((sum, { inFlight }) => sum + inFlight, 0),
@@ -305,11 +352,12 @@ export function slotsOf({ workers }: DoctorFacts): { readonly inFlight: number; 
 }
 
 /** Slots in use in words. */
-export function slotsText(facts: DoctorFacts): string {
+export function slotsText(facts: Pick<SystemFacts, 'workers'>): string {
   const { inFlight, limit } = slotsOf(facts)
   return `${inFlight} of ${limit} slots (${percent(limit === 0 ? 0 : inFlight / limit)})`
 }
 
+/** A path as a shell takes it. */
 function quoted(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
 }
