@@ -132,6 +132,8 @@ test('a problem of a timing names its field', () => {
     '*/15 30 7 * * MON-FRI',
     '@after 5s',
     ' @after  30d ',
+    '@after 0 * * * *',
+    '@after */5 30 7 * * MON-FRI',
   ]) {
     assert.equal(problem(cron), undefined, cron)
   }
@@ -147,6 +149,9 @@ test('a problem of a timing names its field', () => {
     '@after 5',
     '@after 5m 5s',
     '@after 1e9s',
+    '@after 0 0 30 2 *',
+    '@after * * * *',
+    '@after @after 5m',
     '@daily',
     '@reboot',
     '60 * * * *',

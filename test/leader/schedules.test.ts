@@ -111,45 +111,53 @@ test('a schedule with seconds runs every few seconds', async (t) => {
   for (const run of runs) assert(run.state === 'published' && run.ranAt - run.at < 10, JSON.stringify(run))
 })
 
-test('a schedule with @after runs that long after the last delivery of its run before ended', async (t) => {
-  const place = await Place.open(t)
-  const { clock, store, app } = place
-  const endpoints = [await store.createEndpoint(app, plainEndpoint), await store.createEndpoint(app, plainEndpoint)]
-  await store.createSchedule(app, { ...plainSchedule, cron: '@after 5m', channels: null })
-  const begun = clock.now()
-  place.lead('anna')
-  const worker = await store.join({ description: 'w', leaseMs: 10 * hour })
-  const settle = async (i: number, verdict: Settlement['verdict']) => {
-    await store.claim(worker, 10)
-    const endpoint = endpoints[i] as Endpoint
-    const read = { endpoint: endpoint.key, after: null, limit: 10 }
-    const found = await store.readDue([
-      { ...read, class: 0 },
-      { ...read, class: 1 },
-    ])
-    const row = found.flatMap(({ rows }) => rows)[0] ?? assert.fail('nothing is queued')
-    const tried = { startedAgoMs: () => 0, durationMs: 0, status: 200, error: null, response: null } as const
-    const code = verdict.state === 'delivered' ? 'delivered' : 'refused'
-    const attempt = { id: `atmpt_${clock.now()}_${i}`, ...tried, code } as const
-    await store.settle(worker, [{ endpoint: endpoint.key, app, row, attempt, verdict }], noEffects)
-  }
-  const runsAt = async () => (await place.schedule()).runs.map(({ at }) => at - begun).reverse()
+const follows: Readonly<Record<string, (end: number) => number>> = {
+  '@after 5m': (end) => end + 5 * minute,
+  '@after 0 * * * *': (end) => (Math.floor(end / hour) + 1) * hour,
+}
 
-  await clock.advance(5 * minute + 1)
-  assert.deepEqual(await runsAt(), [5 * minute])
-  // While one delivery is open, it does not run, however long that takes.
-  await settle(0, { state: 'delivered' })
-  await settle(1, { state: 'waiting', waitMs: minute })
-  await clock.advance(20 * minute)
-  assert.deepEqual(await runsAt(), [5 * minute])
-  await settle(1, { state: 'dead', reason: 'exhausted' })
-  const endedAt = clock.now() - begun
-  await clock.advance(5 * minute - 1)
-  assert.deepEqual(await runsAt(), [5 * minute])
-  await clock.advance(2 * second)
-  assert.deepEqual(await runsAt(), [5 * minute, endedAt + 5 * minute])
-  assert.deepEqual(place.troubles, [])
-})
+for (const [cron, tickAfter] of Object.entries(follows)) {
+  test(`a schedule with ${cron} runs then, after the last delivery of its run before ended`, async (t) => {
+    const place = await Place.open(t)
+    const { clock, store, app } = place
+    const endpoints = [await store.createEndpoint(app, plainEndpoint), await store.createEndpoint(app, plainEndpoint)]
+    await store.createSchedule(app, { ...plainSchedule, cron, channels: null })
+    const begun = clock.now()
+    place.lead('anna')
+    const worker = await store.join({ description: 'w', leaseMs: 10 * hour })
+    const settle = async (i: number, verdict: Settlement['verdict']) => {
+      await store.claim(worker, 10)
+      const endpoint = endpoints[i] as Endpoint
+      const read = { endpoint: endpoint.key, after: null, limit: 10 }
+      const found = await store.readDue([
+        { ...read, class: 0 },
+        { ...read, class: 1 },
+      ])
+      const row = found.flatMap(({ rows }) => rows)[0] ?? assert.fail('nothing is queued')
+      const tried = { startedAgoMs: () => 0, durationMs: 0, status: 200, error: null, response: null } as const
+      const code = verdict.state === 'delivered' ? 'delivered' : 'refused'
+      const attempt = { id: `atmpt_${clock.now()}_${i}`, ...tried, code } as const
+      await store.settle(worker, [{ endpoint: endpoint.key, app, row, attempt, verdict }], noEffects)
+    }
+    const runsAt = async () => (await place.schedule()).runs.map(({ at }) => at).reverse()
+
+    const first = tickAfter(begun)
+    await clock.advance(first - begun + 1)
+    assert.deepEqual(await runsAt(), [first])
+    // While one delivery is open, it does not run, however long that takes.
+    await settle(0, { state: 'delivered' })
+    await settle(1, { state: 'waiting', waitMs: minute })
+    await clock.advance(100 * minute)
+    assert.deepEqual(await runsAt(), [first])
+    await settle(1, { state: 'dead', reason: 'exhausted' })
+    const next = tickAfter(clock.now())
+    await clock.advance(next - clock.now() - 1)
+    assert.deepEqual(await runsAt(), [first])
+    await clock.advance(2 * second)
+    assert.deepEqual(await runsAt(), [first, next])
+    assert.deepEqual(place.troubles, [])
+  })
+}
 
 test('payloads of an application end before their messages, and those of a message that asks for it sooner', async (t) => {
   const place = await Place.open(t)

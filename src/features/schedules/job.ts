@@ -7,7 +7,7 @@ import { DeliveryEnds } from '../../leader/retention.ts'
 import { type Store, StoreTrouble } from '../../store/store.ts'
 import type { Regions } from '../regions/rules.ts'
 import type { DueSchedule, Schedule } from './noun.ts'
-import { afterMs, planRuns, retryWaitMs, tickEventId } from './rules.ts'
+import { followsDeliveries, planRuns, retryWaitMs, tickAfterEnd, tickEventId } from './rules.ts'
 
 /** Schedules read in one step, and the number of runs after which it ends. */
 const perStep = 20
@@ -46,10 +46,9 @@ export class ScheduleRunner {
     let published = 0
     let walking = false
     for (const schedule of schedules) {
-      const wait = afterMs(schedule)
-      if (wait !== undefined && schedule.nextAt === null) {
+      if (followsDeliveries(schedule) && schedule.nextAt === null) {
         const note = (error: unknown) => this.#note(schedule, schedule.reachedAt, error)
-        if (await this.#follow(schedule, wait).catch(note)) walking = true
+        if (await this.#follow(schedule).catch(note)) walking = true
       } else published += await this.#run(schedule, now)
       // A schedule with many missed ticks does not make the step long: another process may lead soon, or this one stops.
       if (published >= perStep) return { more: true, inMs, published }
@@ -88,15 +87,15 @@ export class ScheduleRunner {
    * Finds the next tick of a schedule with `@after`, if the deliveries of its last run have ended. True when there are more
    * of them to look at: the schedule stays due.
    */
-  async #follow(schedule: Schedule, waitMs: number): Promise<boolean> {
+  async #follow(schedule: Schedule): Promise<boolean> {
     const { runs, reachedAt } = schedule
     const last = runs.find(({ state, trigger }) => state === 'published' && trigger === 'cron')
     const message = decodeKey('msg', last?.message ?? '')
     const end = message === undefined ? { at: reachedAt } : await this.#ends.of(message)
     if (end === 'more') return true
     const step = { publication: null, runs: [], reachedAt: null, retryInMs: null }
-    const next = end === 'queued' ? {} : { nextAt: Math.max(reachedAt, end.at) + waitMs }
-    await this.#store.advanceSchedule(schedule, { ...step, ...next })
+    const nextAt = end === 'queued' ? null : tickAfterEnd(schedule, Math.max(reachedAt, end.at))
+    await this.#store.advanceSchedule(schedule, { ...step, ...(nextAt !== null && { nextAt }) })
     return false
   }
 

@@ -35,7 +35,7 @@ export const schedule = noun({
       required: true,
       flag: '--cron <EXPRESSION>',
       description:
-        'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`. Six fields begin with seconds. `@after 5m` runs five minutes after the last delivery of the run before has ended.',
+        'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`. Six fields begin with seconds. `@after 5m` runs five minutes after the last delivery of the run before has ended, `@after 0 * * * *` at the first such tick after it.',
       help: 'new expression; runs start from now',
     },
     timezone: {

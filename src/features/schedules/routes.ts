@@ -109,7 +109,7 @@ export const schedules = {
       id: 'v1.schedule.create',
       summary: 'Create a schedule: a message repeated by a cron expression',
       description:
-        'Five fields of cron in a time zone, or six with seconds first; or `@after 5m`, five minutes after the last delivery of the run before has ended. A time that is skipped when clocks go forward runs at that moment; a time that exists twice runs the first time. Expressions that repeat within a day, such as every half hour, follow elapsed time. An application may have 1,000.',
+        'Five fields of cron in a time zone, or six with seconds first; or `@after 5m`, five minutes after the last delivery of the run before has ended; or `@after 0 * * * *`, at the first such tick after it. A time that is skipped when clocks go forward runs at that moment; a time that exists twice runs the first time. Expressions that repeat within a day, such as every half hour, follow elapsed time. An application may have 1,000.',
       query: ScheduleQuery,
       body: ScheduleIn,
       reading: 'split',

@@ -28,7 +28,7 @@ export function planRuns(
 ): RunPlan {
   const { missed, missedLimit, reachedAt, nextAt } = schedule
   // It has one tick at a time, so a late one is never missed.
-  if (afterMs(schedule) !== undefined) return { ticks: nextAt === null || nextAt > now ? [] : [nextAt], skipped: null }
+  if (followOf(schedule) !== undefined) return { ticks: nextAt === null || nextAt > now ? [] : [nextAt], skipped: null }
   // Usually there is one. Finding a tick takes about 0.1 ms, so more are looked for only when there are several.
   const latest = ticksBetween(schedule, reachedAt, now, 2)
   const oldest = latest.length < 2 ? latest[0] : nextTick(schedule, reachedAt)
@@ -67,7 +67,7 @@ export function tickEventId(id: string, tick: EpochMs): string {
 
 /** When a schedule runs. */
 export interface Timing {
-  /** Five fields of cron, or six with seconds first, read in the time zone; or `@after` and a time such as `5m`. */
+  /** Five fields of cron, or six with seconds first, read in the time zone; or `@after` and a time such as `5m`, or and these. */
   readonly cron: string
   /** An IANA name such as `Europe/Berlin`. */
   readonly timezone: string
@@ -81,20 +81,28 @@ export function timingProblem(
   if (!isTimezone(timing.timezone)) {
     return { field: 'timezone', message: 'is not an IANA time zone such as Europe/Berlin or UTC' }
   }
-  const wait = afterMs(timing)
-  if (wait !== undefined) {
+  const wait = followOf(timing)
+  if (typeof wait === 'number') {
     if (wait >= shortestAfterMs && wait <= longestAfterMs) return undefined
     return { field: 'cron', message: 'must be @after with 5s to 30d, such as @after 5m' }
   }
+  return cronProblem(wait ?? timing, now)
+}
+
+function cronProblem(timing: Timing, now: EpochMs): { field: 'cron'; message: string } | undefined {
   const fields = fieldsOf(timing)
   if (fields !== 5 && fields !== 6) {
     const five = 'must have five fields (minute, hour, day of the month, month, day of the week)'
-    return { field: 'cron', message: `${five}, six with seconds first, or be @after and a time such as @after 5m` }
+    return {
+      field: 'cron',
+      message: `${five}, six with seconds first, or be @after and a time such as @after 5m, or @after and such fields`,
+    }
   }
   // A question mark means the moment at which the expression is read, which differs in every process.
   if (timing.cron.includes('?')) return { field: 'cron', message: 'must not contain a question mark' }
   try {
-    if (nextTick(timing, now) === null) return { field: 'cron', message: 'never comes: no day of any year fits it' }
+    if (nextTicks(timing, now, 1).length === 0)
+      return { field: 'cron', message: 'never comes: no day of any year fits it' }
   } catch (error) {
     const reason = (error instanceof Error ? error.message : String(error)).replace(/^\w+: /, '')
     return { field: 'cron', message: `is not a cron expression: ${reason.replace(/\.$/, '')}` }
@@ -106,36 +114,57 @@ const shortestAfterMs = 5000
 const longestAfterMs = 30 * 24 * 60 * 60_000
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** The time between the end of the last run's deliveries and the next run; undefined for an expression of cron. */
-export function afterMs({ cron }: Pick<Timing, 'cron'>): number | undefined {
-  const [, digits, unit] = /^@after\s+(\d{1,9})([smhd])$/.exec(cron.trim()) ?? []
-  return digits === undefined ? undefined : Number(digits) * unitMs[unit as keyof typeof unitMs]
+/**
+ * When a schedule with `@after` runs once the deliveries of its last run have ended: after a time, or at the next tick of an
+ * expression. Undefined for a schedule that does not wait for them.
+ */
+function followOf({ cron, timezone }: Timing): number | Timing | undefined {
+  const [, rest] = /^@after\s+(.+)$/.exec(cron.trim()) ?? []
+  if (rest === undefined) return undefined
+  const [, digits, unit] = /^(\d{1,9})([smhd])$/.exec(rest) ?? []
+  return digits === undefined ? { cron: rest, timezone } : Number(digits) * unitMs[unit as keyof typeof unitMs]
+}
+
+/** Whether a schedule waits for the deliveries of its last run to end. */
+export function followsDeliveries(timing: Timing): boolean {
+  return followOf(timing) !== undefined
+}
+
+/** The tick of a schedule with `@after` whose last deliveries ended at this instant; null when there is none. */
+export function tickAfterEnd(timing: Timing, end: EpochMs): EpochMs | null {
+  const follow = followOf(timing)
+  if (follow === undefined) return null
+  return typeof follow === 'number' ? end + follow : (nextTicks(follow, end, 1)[0] ?? null)
 }
 
 /**
  * How long a schedule with `@after` waits before it looks again whether the last deliveries have ended. The instant of the
  * end is recorded, so the next run is exact as long as this is shorter than the time between the two.
  */
-export function lookAgainMs(afterMs: number): number {
-  return Math.min(60_000, Math.max(1000, afterMs / 2))
+function lookAgainMs(follow: number | Timing, now: EpochMs): number {
+  return Math.min(60_000, Math.max(1000, typeof follow === 'number' ? follow / 2 : betweenTicks(follow, now) / 60))
+}
+
+function betweenTicks(timing: Timing, now: EpochMs): number {
+  const [first = now, second = first] = nextTicks(timing, now, 2)
+  return second - first
 }
 
 /** The first tick of a schedule that starts now; null when there is none. */
 export function firstTick(timing: Timing, now: EpochMs): EpochMs | null {
-  const wait = afterMs(timing)
-  return wait === undefined ? nextTick(timing, now) : now + wait
+  return followsDeliveries(timing) ? tickAfterEnd(timing, now) : nextTick(timing, now)
 }
 
 /** The next `count` ticks that are known, in order. */
 export function knownTicks(schedule: Timing & Pick<Schedule, 'reachedAt' | 'nextAt'>, now: EpochMs, count: number) {
   const { reachedAt, nextAt } = schedule
-  if (afterMs(schedule) === undefined) return nextTicks(schedule, Math.max(now, reachedAt), count)
+  if (!followsDeliveries(schedule)) return nextTicks(schedule, Math.max(now, reachedAt), count)
   return nextAt === null ? [] : [nextAt].slice(0, count)
 }
 
 /** The first tick after an instant; null when there is none, or when it depends on deliveries. */
 export function nextTick(timing: Timing, after: EpochMs): EpochMs | null {
-  if (afterMs(timing) !== undefined) return null
+  if (followsDeliveries(timing)) return null
   return nextTicks(timing, after, 1)[0] ?? null
 }
 
@@ -193,12 +222,14 @@ export function changedSchedule(after: Schedule, before: Schedule, now: EpochMs)
 }
 
 /** When a schedule that was made or changed is to be looked at. */
-export function dueAtOf(schedule: Pick<Schedule, 'cron' | 'paused' | 'nextAt' | 'updatedAt'>): EpochMs | null {
+export function dueAtOf(
+  schedule: Pick<Schedule, 'cron' | 'timezone' | 'paused' | 'nextAt' | 'updatedAt'>,
+): EpochMs | null {
   return schedule.paused ? null : lookAt(schedule, schedule.nextAt, schedule.updatedAt)
 }
 
 /** When to look at a schedule: at its next tick, or in a while whether the deliveries of its last run have ended. */
-export function lookAt({ cron }: Pick<Schedule, 'cron'>, nextAt: EpochMs | null, now: EpochMs): EpochMs | null {
-  const wait = afterMs({ cron })
-  return nextAt ?? (wait === undefined ? null : now + lookAgainMs(wait))
+export function lookAt(timing: Timing, nextAt: EpochMs | null, now: EpochMs): EpochMs | null {
+  const follow = followOf(timing)
+  return nextAt ?? (follow === undefined ? null : now + lookAgainMs(follow, now))
 }

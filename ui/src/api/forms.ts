@@ -1081,7 +1081,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
       "cron": {
         "type": "string",
         "maxLength": 256,
-        "description": "Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`. Six fields begin with seconds. `@after 5m` runs five minutes after the last delivery of the run before has ended."
+        "description": "Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`. Six fields begin with seconds. `@after 5m` runs five minutes after the last delivery of the run before has ended, `@after 0 * * * *` at the first such tick after it."
       },
       "timezone": {
         "type": "string",
