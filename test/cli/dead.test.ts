@@ -53,6 +53,25 @@ describe('dead letters', () => {
     assert.deepEqual(receiver.arrivals.slice(3).map(key).sort(), failed)
     assert.deepEqual(await json('dead import round dead.jsonl'), { imported: 0, unchanged: 3, skipped: [] })
 
+    // A file of several applications: each letter goes to its own, by id, or by uid where no application has the id.
+    await failing(receiver, 'second', 2)
+    await sluice('dead export --output all.jsonl')
+    const kept = (await sluice('dead export')).trim().split('\n')
+    const apps = new Set(kept.map((line) => JSON.parse(line).appUid))
+    assert.deepEqual(apps, new Set(['second']))
+    await sluice('dead purge second --all')
+    const mixed = `${readFileSync(join(place.directory, 'dead.jsonl'), 'utf8')}${kept.join('\n')}\n`
+    const elsewhere = mixed.replaceAll(/"appId":"app_\w/g, '"appId":"app_0')
+    writeFileSync(join(place.directory, 'all.jsonl'), elsewhere)
+    assert.deepEqual(await json('dead import all.jsonl'), { imported: 2, unchanged: 3, skipped: [] })
+    await sluice('dead import nowhere all.jsonl', 4)
+    writeFileSync(join(place.directory, 'foreign.jsonl'), elsewhere.replaceAll('"appUid":"second"', '"appUid":"gone"'))
+    assert.match(
+      await sluice('dead import foreign.jsonl', 1),
+      /foreign\.jsonl:4: appId names no application, and neither does appUid/,
+    )
+    await sluice('dead purge second --all')
+
     // To another application, whose endpoint has the same name.
     await sluice('app create Other --uid other')
     await sluice(`endpoint create other ${receiver.url}/other --uid main`)

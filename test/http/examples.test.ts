@@ -93,6 +93,7 @@ const needs: Readonly<Record<string, readonly string[]>> = {
   'v1.message-attempt.expunge-content': ['endpoint'],
   'v1.dead.replay': ['endpoint'],
   'v1.dead.import': ['endpoint'],
+  'v1.dead.import-all': ['app', 'endpoint'],
   'v1.lane.retry-head': ['message', 'attempt'],
   'v1.lane.skip-head': ['message', 'attempt'],
   'v1.statistics.aggregate-app-stats': ['app'],

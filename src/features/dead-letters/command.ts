@@ -93,8 +93,13 @@ export function addDead(commands: RemoteCommands): void {
   withFilters(write).option('--output <FILE>', 'file to write (default: standard output)')
 
   dead
-    .add('import <app> <file>', 'import exported dead letters, of this server or another', (session, [app, file]) =>
-      importDead(session, deadOf(app), file),
+    .add(
+      'import <app-or-file> [file]',
+      'import exported dead letters, of this server or another; without an application, each line into its own',
+      (session, [first, second]) => {
+        const [app, file] = second === undefined ? [undefined, first] : [first, second]
+        return importDead(session, deadOf(requireApp(session, app)), file)
+      },
     )
     .option('--endpoint <ENDPOINT>', 'import all to this endpoint, by id or uid')
     .option('--skip-bad', 'skip lines that cannot be imported')

@@ -256,7 +256,7 @@ async function* linesOf(
         if (letter === undefined) continue
         await Turns.by(clock).next()
         yield Buffer.concat([
-          writeLine(scanner, apps.get(letter.app)?.id ?? '', letter, endpoint, contents[i]),
+          writeLine(scanner, apps.get(letter.app) ?? { id: '', uid: null }, letter, endpoint, contents[i]),
           newLine,
         ])
       }

@@ -71,6 +71,7 @@ export const DeadLetterTrailOut = Type.Object({ ...letter, trail: Type.Array(Mes
 export const DeadLetterLine = Type.Object({
   ...letter,
   responseBase64: nullable(text('The answer, if it is not UTF-8 text.')),
+  appUid: nullable(Type.String()),
   endpointUid: nullable(Type.String()),
   contentType: nullable(Type.String()),
   tags: shown.tags,
@@ -112,11 +113,16 @@ export const DeadImportQuery = Type.Object(
 )
 export type DeadImportQuery = Static<typeof DeadImportQuery>
 
+const { endpoint_id: _, ...ofAnyApplication } = DeadImportQuery.properties
+export const AnyDeadImportQuery = Type.Object(ofAnyApplication, closed)
+
 const base64 = maybe(Type.String())
 const upTo = (maxLength: number) => Type.String({ maxLength })
 
 /** The fields of a line, beside the payload, that a dead letter needs. Other fields are ignored. */
 export const DeadLineIn = Type.Object({
+  appId: maybe(upTo(256), 'Application, by id; an import of all applications needs it.'),
+  appUid: maybe(upTo(256), 'Application, by uid, where no application has the id.'),
   msgId: described(upTo(64), msgId),
   endpointId: described(upTo(256), endpointId),
   endpointUid: maybe(upTo(256)),

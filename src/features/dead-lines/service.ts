@@ -13,6 +13,7 @@ import { headerProblems } from '../../operations/problems.ts'
 import type { Services } from '../../operations/services.ts'
 import { checkContents, compile } from '../../operations/validate.ts'
 import { isContentType } from '../../wire/headers.ts'
+import type { AppRef } from '../access/store.ts'
 import { DeadLineIn, toDeadOut } from '../dead-letters/schemas.ts'
 import type { BroughtLetter, Contents, LetterForFile } from '../dead-letters/store.ts'
 import type { Endpoint } from '../endpoints/rules.ts'
@@ -34,7 +35,7 @@ const newLine = Buffer.of(lineFeed)
 /** A dead letter as a line, without the line break. */
 export function writeLine(
   scanner: Scanner,
-  appId: string,
+  app: Pick<AppRef, 'id' | 'uid'>,
   letter: DeadLetter,
   endpoint: Endpoint | undefined,
   contents: Contents | undefined,
@@ -42,7 +43,8 @@ export function writeLine(
   const { message, orderKey = null, variant = null } = contents ?? {}
   const response = letter.response
   const fields = {
-    ...toDeadOut(letter, message, endpoint, appId),
+    ...toDeadOut(letter, message, endpoint, app.id),
+    appUid: app.uid,
     responseBase64: response === null || isUtf8(response) ? null : base64(response),
     endpointUid: endpoint?.uid ?? null,
     contentType: message?.contentType ?? null,
@@ -80,14 +82,16 @@ export async function linesOf(
   const lines: Buffer[] = []
   for (const [i, letter] of dead.entries()) {
     await Turns.by(clock).next()
-    const appId = apps.get(letter.app)?.id ?? ''
-    lines.push(writeLine(scanner, appId, letter, endpoints.get(letter.endpoint), contents[i]), newLine)
+    const app = apps.get(letter.app) ?? { id: '', uid: null }
+    lines.push(writeLine(scanner, app, letter, endpoints.get(letter.endpoint), contents[i]), newLine)
   }
   return { bytes: Buffer.concat(lines), last: part.at(-1) as LetterForFile }
 }
 
 /** A line that was read: the endpoint by the names in the line, and the dead letter. */
 export interface ReadLine {
+  /** The names of its application, the best first. */
+  readonly apps: readonly string[]
   readonly endpointId: string
   readonly endpointUid: string | null
   readonly letter: Omit<BroughtLetter, 'endpoint'>
@@ -101,6 +105,7 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
   if (read === undefined) return undefined
   const { input, payload } = read
   const { msgId, endpointId, endpointUid = null, reason, attempts, responseStatusCode: status, code, error } = input
+  const apps = [input.appId, input.appUid].filter((name) => name != null)
   const { contentType = null, eventType, eventId = null, headers = null } = input
   const [channels, tags] = [distinct(input.channels), distinct(input.tags)]
   const { orderingKey = null, orderKey = null, variant = null } = input
@@ -137,7 +142,7 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
     orderKey,
     variant: variant && { body: variantBody, signature: variant.signature ?? null },
   }
-  return { endpointId, endpointUid, letter }
+  return { apps, endpointId, endpointUid, letter }
 }
 
 function parse(scanner: Scanner, line: Buffer, problems: FieldError[]) {

@@ -110,7 +110,7 @@ export type DeadImportOut = { checked: number; imported: number; unchanged: numb
 
 export type DeadImportSkippedOut = { line: number; problem: string }
 
-export type DeadLetterLine = { appId: string; msgId: string; endpointId: string; url: string; eventType: string; eventId: string | null; channels: string[] | null; reason: DeadLetterReason; attempts: number; publishedAt: string; diedAt: string; responseStatusCode: number; code: string; error: string | null; response: string | null; responseBase64: string | null; endpointUid: string | null; contentType: string | null; tags: string[] | null; headers: Record<string, string> | null; deliverAt: string | null; expiresAt: string | null; orderingKey: string | null; orderKey: number | null; variant: DeadLetterLineVariant | null; bodyBase64: string | null; payload?: Record<string, unknown> }
+export type DeadLetterLine = { appId: string; msgId: string; endpointId: string; url: string; eventType: string; eventId: string | null; channels: string[] | null; reason: DeadLetterReason; attempts: number; publishedAt: string; diedAt: string; responseStatusCode: number; code: string; error: string | null; response: string | null; responseBase64: string | null; appUid: string | null; endpointUid: string | null; contentType: string | null; tags: string[] | null; headers: Record<string, string> | null; deliverAt: string | null; expiresAt: string | null; orderingKey: string | null; orderKey: number | null; variant: DeadLetterLineVariant | null; bodyBase64: string | null; payload?: Record<string, unknown> }
 
 export type DeadLetterLineVariant = { bodyBase64: string | null; signature: string | null }
 
@@ -120,7 +120,7 @@ export type DeadLetterReason = "exhausted" | "aged" | "gone" | "expired" | "over
 
 export type DeadLetterTrailOut = { appId: string; msgId: string; endpointId: string; url: string; eventType: string; eventId: string | null; channels: string[] | null; reason: DeadLetterReason; attempts: number; publishedAt: string; diedAt: string; responseStatusCode: number; code: string; error: string | null; response: string | null; trail: MessageAttemptOut[] }
 
-export type DeadLineIn = { msgId: string; endpointId: string; endpointUid?: string | null; eventType: string; eventId?: string | null; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string | null; deliverAt?: string | null; expiresAt?: string | null; orderingKey?: string | null; orderKey?: number | null; reason: DeadLetterReason; attempts: number; diedAt: string; responseStatusCode: number; code: string; error?: string | null; response?: string | null; responseBase64?: string | null; bodyBase64?: string | null; variant?: DeadLineVariantIn | null }
+export type DeadLineIn = { appId?: string | null; appUid?: string | null; msgId: string; endpointId: string; endpointUid?: string | null; eventType: string; eventId?: string | null; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string | null; deliverAt?: string | null; expiresAt?: string | null; orderingKey?: string | null; orderKey?: number | null; reason: DeadLetterReason; attempts: number; diedAt: string; responseStatusCode: number; code: string; error?: string | null; response?: string | null; responseBase64?: string | null; bodyBase64?: string | null; variant?: DeadLineVariantIn | null }
 
 export type DeadLineVariantIn = { bodyBase64?: string | null; signature?: string | null }
 
@@ -830,6 +830,8 @@ export interface Operations {
   "GET /dead/export": { path: object; query: { event_types?: string[]; reason?: DeadLetterReason; before?: string; after?: string }; body: undefined; answer: string }
   /** Import exported dead letters. */
   "POST /app/{app_id}/dead/import": { path: { app_id: string }; query: { endpoint_id?: string; skip_bad?: boolean; dry_run?: boolean; first_line?: number }; body: string; answer: DeadImportOut }
+  /** Import exported dead letters of several applications. */
+  "POST /dead/import": { path: object; query: { skip_bad?: boolean; dry_run?: boolean; first_line?: number }; body: string; answer: DeadImportOut }
   /** Get the state of an endpoint's lane. */
   "GET /app/{app_id}/endpoint/{endpoint_id}/lane": { path: { app_id: string; endpoint_id: string }; query: object; body: undefined; answer: LaneOut }
   /** Retry the delivery that blocks the others. */
