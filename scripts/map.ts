@@ -13,6 +13,7 @@ import { importProblems, layerOf, registries } from './layers.ts'
  *     npm run map -- --noun schedule         the hand-made files of one noun, and those that only name it
  *     npm run map -- --field missedLimit     the lines and places that name a field
  *     npm run map -- --walk publish          the files that run for one event
+ *     npm run map -- --measured              casts, invariants, methods of the store, lines
  */
 const longestLines = 400
 const mostFiles = 8
@@ -38,7 +39,9 @@ const [noun, field, walk] = [asked.get('--noun'), asked.get('--field'), asked.ge
 if (noun !== undefined) showNoun(noun)
 if (field !== undefined) showField(field)
 if (walk !== undefined) await (await import('./walk.ts')).showWalk(walk)
-if (noun !== undefined || field !== undefined || walk !== undefined) process.exit()
+const isMeasured = asked.has('--measured')
+if (isMeasured) await (await import('./measured.ts')).showMeasured()
+if (noun !== undefined || field !== undefined || walk !== undefined || isMeasured) process.exit()
 
 const files = globSync('**/*.{ts,sql}', { cwd: source })
   .filter((path) => !path.includes('migrations/'))
