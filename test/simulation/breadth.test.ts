@@ -35,6 +35,9 @@ const plants: Record<string, BreadthPlant> = {
   'a claim brings the rows of another lane': (store) =>
     bringing(store, (lanes) => lanes.map((lane, i) => ({ ...lane, front: lanes[(i + 1) % lanes.length]?.front }))),
 
+  'a claim names one application for all of its lanes': (store) =>
+    bringing(store, (lanes) => lanes.map((lane) => ({ ...lane, endpoint: { ...lane.endpoint, app: 1 } }))),
+
   'a claim leaves out the rows of a lane, and says that there are no others': (store) =>
     bringing(store, (lanes) =>
       lanes.map((lane) => {
