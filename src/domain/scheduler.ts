@@ -232,7 +232,9 @@ export class Scheduler<T> {
       return { app, process, crowded: lane.slotUser === 'slow' ? 'slow' : 'untried' }
     }
     if (lane.place !== 'crowded' && lane.app.place !== 'crowded') return { app, process, crowded: null }
-    return { app, process, crowded: app.inFlight >= app.limit ? 'application' : 'share' }
+    const own = lane.app.cap - app.inFlight
+    const isOwn = app.inFlight >= app.limit || this.#room(lane.app, limit - process.inFlight) >= own
+    return { app, process, crowded: isOwn ? 'application' : 'share' }
   }
 
   #visit(app: AppLanes<T>, now: SteadyMs): Start<T> | undefined {
@@ -298,12 +300,14 @@ export class Scheduler<T> {
     const { app } = lane
     const room = this.#room(app, free)
     if (app.inFlight > 0 && room <= 0) return true
-    // A lane without neighbours may use up the application's own cap: no other lane needs the half that it would leave.
     const own = app.cap - app.inFlight
-    const shared = app.lanes > 1 || room < own ? room : Number.POSITIVE_INFINITY
-    if (lane.inFlight < Math.max(1, shared / 2)) return false
-    app.lackedSlots ||= room >= own
-    return true
+    // The application's own cap is used up. Each of its lanes has an even part of it; the rest goes to the last that can use it.
+    if (room >= own) {
+      if (lane.inFlight < Math.max(1, Math.floor(app.cap / app.lanes)) || app.ready.size === 0) return false
+      app.lackedSlots = true
+      return true
+    }
+    return lane.inFlight >= Math.max(1, room / 2)
   }
 
   #learn(lane: Lane<T>, { slotMs, result }: Ended, now: SteadyMs): void {

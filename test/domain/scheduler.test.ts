@@ -333,6 +333,41 @@ test('an application has no more under way than its own cap, over its lanes, and
   assert.equal(one.inFlight, 5)
 })
 
+for (const lanes of [1, 3, 12]) {
+  test(`an application's own cap of 10 is used up by ${lanes} busy lanes, evenly, also while attempts end`, () => {
+    const scheduler = new Scheduler<number>({ inFlight: 1024, inFlightPerApp: 512 })
+    const busy = Array.from({ length: lanes }, () => addLane(scheduler, 1, { rate: undefined, concurrency: 16 }))
+    for (const lane of busy) offerMany(scheduler, lane, 500)
+    scheduler.limitInFlight(1, 10)
+    const underWay = scheduler.plan(0, 999).map(({ lane }) => lane)
+    for (let ended = 0; ended < 300; ended++) {
+      assert.equal(underWay.length, 10)
+      const counts = busy.map((lane) => lane.inFlight)
+      assert.ok(Math.max(...counts) <= Math.ceil(10 / lanes) + 1, `${counts}`)
+      scheduler.finish(underWay.shift() as Lane<number>, ended, { slotMs: 1500, result: 'delivered' })
+      underWay.push(...scheduler.plan(ended, 999).map(({ lane }) => lane))
+    }
+    const [waiting] = busy
+    assert.ok(waiting)
+    assert.equal(scheduler.slotsOf(waiting, 300).crowded, 'application')
+  })
+}
+
+test('a lane that hangs within the own cap of its application leaves the even parts of the others to them', () => {
+  const scheduler = new Scheduler<number>({ inFlight: 1024, inFlightPerApp: 512 })
+  const [hanging, quick, other] = [addLane(scheduler, 1), addQuickLane(scheduler, 1), addQuickLane(scheduler, 1)]
+  for (const lane of [hanging, quick, other]) offerMany(scheduler, lane, 500)
+  scheduler.limitInFlight(1, 10)
+  const underWay = scheduler.plan(0, 999).map(({ lane }) => lane)
+  for (let ended = 0; ended < 300; ended++) {
+    const at = underWay.findIndex((lane) => lane !== hanging)
+    const [lane] = underWay.splice(at, 1)
+    scheduler.finish(lane as Lane<number>, ended, { slotMs: 5, result: 'delivered' })
+    underWay.push(...scheduler.plan(ended, 999).map((start) => start.lane))
+    assert.ok(hanging.inFlight <= 4, `${hanging.inFlight} of 10 hang`)
+  }
+})
+
 test('50 lanes that hang leave room for the other lanes of their application', () => {
   const scheduler = new Scheduler<number>({ inFlight: 1024, inFlightPerApp: 512 })
   const hanging = Array.from({ length: 50 }, () => addLane(scheduler, 1))
