@@ -48,14 +48,28 @@ const world: World = {
       throw await notOpened(error)
     })
   },
+
+  async moveStore(...given) {
+    const { moveStore } = await import('./compose/move.ts')
+    return moveStore(...given).catch(async (error) => {
+      throw await notOpened(error, 'Cannot move the store')
+    })
+  },
+
+  async undoMove(...given) {
+    const { undoMove } = await import('./compose/move.ts')
+    return undoMove(...given).catch(async (error) => {
+      throw await notOpened(error)
+    })
+  },
 }
 
 /** The error of a command whose store cannot be opened. */
-async function notOpened(error: unknown): Promise<Error> {
+async function notOpened(error: unknown, failure = 'Cannot open the store'): Promise<Error> {
   if (error instanceof ConfigError) return error
   const { FileOwnedError } = await import('./store/sqlite/file-use.ts')
   const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
-  return new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })
+  return new CommandError(`${failure}: ${(error as Error).message}.`, code, { cause: error })
 }
 
 keepTicksFast()

@@ -1,4 +1,5 @@
 import { type Command as Commander, InvalidArgumentError, Option } from 'commander'
+import type { Move, MoveReport } from '../compose/move.ts'
 import type { Opening, Parts } from '../compose/parts.ts'
 import { type Clock, parseInstant } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
@@ -30,6 +31,10 @@ export interface World {
   readonly processes: Processes
   /** The schema of the store, which is only read, and what this program would make of it. Throws like `openParts`. */
   schemaPlan(config: Config): Promise<SchemaPlan>
+  /** Copies a SQLite file into a Postgres database. Throws like `openParts`. */
+  moveStore(config: Config, move: Move, progress: (moved: number, all: number) => void): Promise<MoveReport>
+  /** Has a file that was moved be used again; answers the target of the move. Throws like `openParts`. */
+  undoMove(config: Config, path: string): Promise<string | undefined>
 }
 
 /** The context of a command that calls a server. */

@@ -8,6 +8,7 @@ import { type Config, type Setting, type SettingName, settingNames, settings } f
 import type { SchemaPlan } from '../store/migrations.ts'
 import { type Options, option, type World } from './command.ts'
 import { drain } from './drain.ts'
+import { move } from './move.ts'
 import { serve, worker } from './serve.ts'
 import { CommandError, exitCode, toJson } from './terminal.ts'
 
@@ -30,6 +31,7 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
     .option('--check', 'change nothing: show what would run, and whether the processes that run now survive it')
     .option('--json', 'print the result of the check as JSON')
     .addOption(acceptLoss())
+  addMove(program, world, finish)
   add('config', 'print every setting with its value and source', printConfig).option('--json', 'print JSON')
   add('drain', 'send the deliveries that are due, then exit (for cron)', drain, deliverySettings)
     .addOption(
@@ -47,6 +49,24 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
     )
     .option('--json', 'report as JSON')
     .option('--quiet', 'print nothing unless there is a problem')
+}
+
+/** `sluice move`. The stores are operands of the command, and its settings those that open them. */
+function addMove(program: Commander, world: World, finish: (code: number) => void): void {
+  const command = program
+    .command('move')
+    .description('copy a SQLite file into an empty Postgres database, and check it')
+  const shown = storeSettings.filter((name) => name !== 'store' && name !== 'storeDirect')
+  addSettings(command, shown)
+    .addOption(
+      option('--from <STORE>', 'the file, such as sqlite:./data/sluice.db', settings.store.kind).makeOptionMandatory(),
+    )
+    .addOption(option('--to <STORE>', 'the database, such as postgres://user:password@host/db', settings.store.kind))
+    .option('--undo', 'use the file again after a move: what was delivered since is delivered once more')
+    .option('--json', 'report as JSON')
+    .action(async (options: Options) => {
+      finish(await move(world, loadSettings(world, options), options))
+    })
 }
 
 /** No setting, because it must not stay: it is for the one start after a log was lost. */

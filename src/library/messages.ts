@@ -12,7 +12,7 @@ import type { EnvelopeIn, MessageOut } from '../features/messages/schemas.ts'
 import type { TaskStartedOut } from '../features/tasks/schemas.ts'
 import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../features/why/routes.ts'
 import type { Accepted } from '../intake/publisher.ts'
-import type { CallRoute } from '../operations/in-process.ts'
+import { type CallRoute, invalid } from '../operations/in-process.ts'
 import { isRef } from '../operations/lookup.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type List, type ListOptions, unanswered } from './manage.ts'
@@ -42,7 +42,8 @@ export function readMessage(app: string, message: NewMessage, limitBytes: number
   const { payload, contentType = 'application/json', traceparent, tracestate, ...input } = message
   const body = bytesOf(payload)
   const noBody = { at: ['body', 'payload'], message: 'must be an object, text or bytes', type: 'type' }
-  const { envelope } = readFields(input, contentType, systemClock.now(), body === undefined ? [noBody] : [])
+  const { envelope, problems } = readFields(input, contentType, systemClock.now(), body === undefined ? [noBody] : [])
+  if (envelope === undefined) throw invalid(problems)
   if (body !== undefined && body.byteLength > limitBytes) {
     throw new AppError('payload_too_large', `The payload is larger than bodyLimit, ${limitBytes} bytes.`)
   }

@@ -176,6 +176,8 @@ export class RunHere {
         openParts: async (config, log, opening) => (await parts()).openParts(config, log, opening),
         processes: processesOf({}),
         schemaPlan: async (config) => (await parts()).schemaPlan(config),
+        moveStore: async (...given) => (await import('../../src/compose/move.ts')).moveStore(...given),
+        undoMove: async (...given) => (await import('../../src/compose/move.ts')).undoMove(...given),
       },
       args,
     )

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Item } from '../../intake/publication.ts'
+import type { Envelope, Item } from '../../intake/publication.ts'
 import type { Scanner } from '../../json/scan.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import { readFields } from '../messages/reading-service.ts'
@@ -28,8 +28,9 @@ export function readInboxRow(row: InboxRow, { scanner, bodyLimitBytes, now }: In
     scanner.scan(body, '')
     if (body[body.findIndex((byte) => !space.has(byte))] !== openBrace) wrong(['payload'], 'must be object', 'type')
   }
-  const { envelope } = readFields({ ...fields, eventType: row.eventType }, contentType, now)
-  return { envelope: { ...envelope, inbox: row.id }, body }
+  const { envelope, problems } = readFields({ ...fields, eventType: row.eventType }, contentType, now)
+  refuseIf(problems)
+  return { envelope: { ...(envelope as Envelope), inbox: row.id }, body }
 }
 
 /** The column `options` is JSON on Postgres, and its text on SQLite. */

@@ -115,21 +115,20 @@ export function headersBeside(given: IncomingHttpHeaders): Record<string, string
 const envelopeProblems = compile(EnvelopeIn, 'body')
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]{0,254}$/
 
-/** The envelope of a message that comes without HTTP, and its mistakes. `more` are mistakes that the caller found. */
+/** The envelope of a message that comes without HTTP; undefined when there are mistakes, which `more` begin. */
 export function readFields(
   input: Readonly<Record<string, unknown>>,
   contentType: unknown,
   now: EpochMs,
   more: readonly FieldError[] = [],
-): { readonly envelope: Envelope } {
+): { readonly envelope: Envelope | undefined; readonly problems: readonly FieldError[] } {
   const problems = [...envelopeProblems(checkContents(input)), ...more]
   if (typeof contentType !== 'string' || !contentTypePattern.test(contentType)) {
     problems.push({ at: ['body', 'contentType'], message: 'must be printable ASCII', type: 'pattern' })
   }
   const fits = problems.length === 0
   const envelope = fits ? readEnvelope(input as EnvelopeIn, contentType as string, now, problems) : undefined
-  refuseIf(problems)
-  return { envelope: envelope as Envelope }
+  return { envelope: problems.length === 0 ? envelope : undefined, problems }
 }
 
 /** Reads an envelope whose shape is right; adds every other mistake to `problems`. */

@@ -11,6 +11,7 @@ import {
   worksSince,
 } from '../migrations.ts'
 import { locks } from '../sql/dialect.ts'
+import { assertNoMove } from './moving.ts'
 import type { Servers } from './servers.ts'
 import { standingOf } from './succession.ts'
 import { explain } from './trouble.ts'
@@ -38,9 +39,11 @@ const insertMigration = `
 export async function migrate(
   servers: Servers,
   migrations: readonly Migration[] = knownMigrations('postgres'),
+  isMoving = false,
 ): Promise<string | undefined> {
   return withClient(servers, async (client) => {
     servers.admit(client, await standingOf(client))
+    if (!isMoving) await assertNoMove(client)
     await assertNoneBreaks(client, migrations)
     for (;;) {
       // Read again after each: a newer program may have migrated beyond what this one survives meanwhile.

@@ -18,6 +18,17 @@ const partitioned = [
   { table: 'subject', by: 'message' },
 ] as const
 
+/** The tables that have a partition for every day, and their column with the key of a message. */
+export const partitionedColumns: readonly { readonly table: string; readonly by: string }[] = partitioned
+
+/** The statements that make the partitions of a day. */
+export function partitionSteps(day: number): { readonly name: string; readonly statements: readonly string[] }[] {
+  return partitioned.map(({ table, by }) => {
+    const name = partitionName(table, day)
+    return { name, statements: makePartition(table, by, name, day) }
+  })
+}
+
 /** The tables that have a partition for every day. */
 export const partitionedTables: readonly string[] = partitioned.map(({ table }) => table)
 

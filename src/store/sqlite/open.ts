@@ -20,6 +20,7 @@ import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
 import { hasLostLog, keepMarked, MissingLogError, markClosed, markOpen } from './log-mark.ts'
 import { migrate } from './migrate.ts'
+import { MovedError, moveMarkOf } from './moved.ts'
 import { followClock, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
 import { historyRemover, upkeep } from './retention.ts'
@@ -36,6 +37,8 @@ export interface SqliteOptions {
   readonly exclusive?: boolean
   /** Opens a file whose log is missing, too, unless the file is damaged. */
   readonly acceptLoss?: boolean
+  /** Opens a file whose rows were moved to another store, too. */
+  readonly evenMoved?: boolean
 }
 
 /** How long to wait for other processes, both at each write and while the file is being made. */
@@ -62,6 +65,8 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     db = new DatabaseSync(options.path, { timeout: busyMs, enableForeignKeyConstraints: false })
     const connection = inMemory ? prepareInMemory(db, context) : await prepareFile(db, context)
     assertDurable(db, inMemory)
+    const moved = moveMarkOf(db)
+    if (moved !== undefined && options.evenMoved !== true) throw new MovedError(options.path, moved)
     if (isLogLost) goOnWithout(connection)
     // Where SQLite says it is: beside the file itself, when the path leads to a link.
     const location = db.location()
