@@ -36,10 +36,12 @@ export const ingest: Scenario = {
     sqlite: [
       { figure: 'ratio', atLeast: 0.4 },
       { figure: 'keyedRatio', atLeast: 0.4 },
+      { figure: 'keyedCost', atMost: 1.2 },
     ],
     postgres: [
       { figure: 'ratio', atLeast: 0.2 },
       { figure: 'keyedRatio', atLeast: 0.2 },
+      { figure: 'keyedCost', atMost: 1.2 },
     ],
   },
 
