@@ -5,7 +5,7 @@
 export type FieldKind<T = unknown, F extends Form = SimpleForm> = F & { readonly typed?: T }
 
 export type SimpleForm =
-  | { readonly is: 'text'; readonly min?: number; readonly max?: number }
+  | { readonly is: 'text'; readonly min?: number; readonly max?: number; readonly pattern?: string }
   /** Letters, digits, `-`, `_` and `.`, such as a channel. */
   | { readonly is: 'name'; readonly max: number }
   /** A text on one line, which is not empty: the display name of a thing. */
@@ -60,6 +60,11 @@ export type Typed<F extends Field> = F['kind'] extends FieldKind<infer T, Form> 
 
 export function text(min?: number, max?: number): FieldKind<string> {
   return { is: 'text', ...(min !== undefined && { min }), ...(max !== undefined && { max }) }
+}
+
+/** A text that matches a pattern. */
+export function matching(pattern: string, max?: number): FieldKind<string> {
+  return { is: 'text', pattern, ...(max !== undefined && { max }) }
 }
 
 export function display(max: number): FieldKind<string> {

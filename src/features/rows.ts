@@ -21,6 +21,7 @@ import { eventTypes } from './event-types/rows.ts'
 import { history } from './history/rows.ts'
 import { inbox } from './inbox/rows.ts'
 import { alerts, notices } from './notices/rows.ts'
+import { type PortalLooks, portalLooks } from './portal/rows.ts'
 import { type PublishAlong, type Schedules, schedules } from './schedules/rows.ts'
 import { webSessions } from './sessions/rows.ts'
 import { type Sources, sources } from './sources/rows.ts'
@@ -28,7 +29,7 @@ import { tasks } from './tasks/rows.ts'
 import { type Views, views } from './views/rows.ts'
 
 /** The methods of the nouns that `features/nouns.ts` lists. */
-export interface NounStores extends Schedules, Sources, Views {}
+export interface NounStores extends PortalLooks, Schedules, Sources, Views {}
 
 /** The methods of the store that are written once, for both databases. */
 export type Administration = Pick<Store, keyof ReturnType<typeof administration>>
@@ -61,6 +62,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...erasing(port),
     ...schedules(port, publishAlong),
     ...sources(port),
+    ...portalLooks(port),
     ...tasks(port),
     ...views(port),
     ...subjects(port),

@@ -248,6 +248,7 @@ export function schemaOf(form: SimpleForm): TSchema {
       return Type.String({
         ...(form.min !== undefined && { minLength: form.min }),
         ...(form.max !== undefined && { maxLength: form.max }),
+        ...(form.pattern !== undefined && { pattern: form.pattern }),
       })
     case 'display':
       return displayName(form.max)

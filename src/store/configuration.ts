@@ -23,10 +23,6 @@ export interface Applications {
    * stopped here, and the rest by `sweepRemoved`.
    */
   deleteApplication(app: number): Promise<boolean>
-  /** How the application's portal looks; undefined until it is set. */
-  findPortalLook(app: number): Promise<PortalLook | undefined>
-  /** Sets how the portal looks. Answers whether there is such an application. */
-  setPortalLook(app: number, look: PortalLook): Promise<boolean>
   /** Rejects with AppError `conflict` when the name is taken, `not_found` when there is no such application. */
   createRegion(app: number, name: string, secret: string): Promise<Region>
   /** By name, in the order of its bytes. */
@@ -43,15 +39,6 @@ export interface Applications {
 export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'> & {
   readonly dedupeSeconds?: number | null
   readonly settings?: SettingsChange
-}
-
-/** The look of an application's portal; null leaves a part as it is for all. */
-export interface PortalLook {
-  readonly name: string | null
-  /** A `data:` URL of an image. */
-  readonly logo: string | null
-  /** `#rrggbb`. */
-  readonly color: string | null
 }
 
 /** An application's secret of a region, by the region's name. The secret cannot be read back. */

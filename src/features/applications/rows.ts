@@ -2,7 +2,7 @@ import { AppError } from '../../domain/app-error.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { rowOf } from '../../noun/rows.ts'
-import type { Applications, NewApplication, PortalLook, Region } from '../../store/configuration.ts'
+import type { Applications, NewApplication, Region } from '../../store/configuration.ts'
 import { among, forUpdate, greatest } from '../../store/sql/dialect.ts'
 import { conflictOnUid, readPage } from '../../store/sql/named-rows.ts'
 import { noApplication } from '../../store/sql/owners.ts'
@@ -65,11 +65,6 @@ export const bumpVersion = statement<{ key: number; region: string | null }>('bu
 // The lanes of its endpoints follow a few at a time: `moveLanes`.
 const beginMove = statement('begin-region-move')`
   insert into region_move (app) values (:app) on conflict (app) do update set reached = 0`
-
-const selectLook = statement<PortalLook>('portal-look')`select name, logo, color from portal_look where app = :app`
-const upsertLook = statement('set-portal-look')`
-  insert into portal_look (app, name, logo, color) values (:app, :name, :logo, :color)
-  on conflict (app) do update set name = excluded.name, logo = excluded.logo, color = excluded.color`
 
 const insertRegion = statement<Region>('insert-region')`
   insert into region (app, name, secret, created_at) values (:app, :name, :secret, :now)
@@ -149,16 +144,6 @@ export function applications(port: Port): Methods<Omit<Applications, 'deleteAppl
           return updated
         }),
       )
-    },
-
-    findPortalLook: (app) => port.first(selectLook, { app }),
-
-    *setPortalLook(app, { name, logo, color }) {
-      return yield* port.transaction(function* (sql) {
-        if (!(yield* sql.any(selectApplication, { key: app }))) return false
-        yield* sql.run(upsertLook, { app, name, logo, color })
-        return true
-      })
     },
 
     *moveLanes(limit) {

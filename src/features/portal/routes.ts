@@ -1,31 +1,18 @@
 import { Type } from 'typebox'
 import { noSuch } from '../../domain/app-error.ts'
+import { toNew } from '../../noun/noun.ts'
+import { schemasOf } from '../../noun/schemas.ts'
 import { admin, view } from '../../operations/access.ts'
-import { closed, displayName, maybe, nullable, text } from '../../operations/fields.ts'
+import { closed, text } from '../../operations/fields.ts'
 import { type Noun, route } from '../../operations/route.ts'
+import { portalLook } from './noun.ts'
 
-/** Large enough for a sharp logo, small enough to come with every page. */
-const longestLogo = 48 * 1024
-
-/** Images alone. A page shows it as an image, in which an SVG runs no script and loads nothing. */
-const logoPattern = '^data:image/(png|jpeg|gif|webp|svg\\+xml);base64,[A-Za-z0-9+/]+={0,2}$'
-
-const PortalLookIn = Type.Object(
-  {
-    name: maybe(displayName(100), "Heading of the portal; the application's name by default."),
-    logo: maybe(
-      Type.String({ maxLength: longestLogo, pattern: logoPattern }),
-      'Logo as a `data:` URL with base64: PNG, JPEG, GIF, WebP or SVG, up to 48 KiB. Null for none.',
-    ),
-    color: maybe(Type.String({ pattern: '^#[0-9a-fA-F]{6}$' }), 'Colour of buttons and links, such as `#3b5bdb`.'),
-  },
-  closed,
-)
-
+const { made, shown } = schemasOf(portalLook)
+const PortalLookIn = Type.Object(made, closed)
 const PortalLookOut = Type.Object({
-  name: text("Heading of the portal; the application's name unless another is set."),
-  logo: nullable(text('Logo as a `data:` URL.')),
-  color: nullable(text('Colour of buttons and links, such as `#3b5bdb`.')),
+  name: text(portalLook.fields.name.shown),
+  logo: shown.logo,
+  color: shown.color,
 })
 
 export const portal: Noun = {
@@ -48,9 +35,10 @@ export const portal: Noun = {
       description: 'Replaces the whole look: a field that is left out is unset.',
       body: PortalLookIn,
       answers: { 200: PortalLookOut },
-      handle: async ({ app, body: { name = null, logo = null, color = null } }, { store }) => {
-        if (!(await store.setPortalLook(app.key, { name, logo, color }))) throw noSuch('application', app.id)
-        return { name: name ?? app.name, logo, color }
+      handle: async ({ app, body }, { store }) => {
+        const look = toNew(portalLook, body)
+        if (!(await store.setPortalLook(app.key, look))) throw noSuch('application', app.id)
+        return { ...look, name: look.name ?? app.name }
       },
     }),
   ],
