@@ -21,6 +21,7 @@ import { takeover } from './scenarios/takeover.ts'
 import { tenants } from './scenarios/tenants.ts'
 import { throughput } from './scenarios/throughput.ts'
 import { trickle } from './scenarios/trickle.ts'
+import { truth } from './scenarios/truth.ts'
 import { wide } from './scenarios/wide.ts'
 
 /** `npm run bench -- <scenario> [--store sqlite|postgres] [--json]`: measures, and prints one JSON object last. */
@@ -43,6 +44,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   takeover,
   rolling,
   trickle,
+  truth,
   pooler,
   sustained,
 }

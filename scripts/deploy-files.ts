@@ -21,8 +21,8 @@ const increase = (name: MeasureName, labels: string, range: string): string =>
 const expressions: Readonly<Record<FigureName, string>> = {
   waiting: `sum(max by (class) (${of('waiting')}))`,
   endpoint_waiting: `max by (application, endpoint) (${of('endpointWaiting')})`,
-  saturation: `sum(${of('inFlight')}) / sum(${of('inFlightLimit')})`,
-  wait_p95: `histogram_quantile(0.95, sum by (le) (rate(${of('deliveryWait')}_bucket[5m])))`,
+  saturation: `sum(${of('slotWaits')})`,
+  wait_p95: `histogram_quantile(0.95, sum by (le) (rate(${of('slotDelay')}_bucket[5m])))`,
   failures: `${increase('attempts', '{outcome!~"delivered|aborted"}', '5m')} / clamp_min(${increase('deliveriesEnded', '{end="delivered"}', '5m')}, 1) and ${increase('attempts', '{outcome!~"delivered|aborted"}', '5m')} >= ${leastFailures}`,
   behind: ofStore('behind'),
   circuit_open: ofStore('circuits', '{state="open"}'),
@@ -74,6 +74,7 @@ interface Panel {
 
 const units: Readonly<Record<Figure['unit'], string>> = {
   deliveries: 'short',
+  endpoints: 'short',
   share: 'percentunit',
   ratio: 'percentunit',
   seconds: 's',

@@ -83,7 +83,7 @@ export function forecastTurn(lane: LaneOutlook, turn: Turn): Forecast {
   const before = turn.line + turn.higher
   const first = turn.keyMs === 0 ? lane.slotsMs[before] : undefined
   if (first === 0 && before < Math.max(1, lane.tokens)) return atOnce(lane, from)
-  if (first !== undefined && lane.tokens === Number.POSITIVE_INFINITY) {
+  if (first !== undefined && lane.tokens === Number.POSITIVE_INFINITY && !lane.isUncertain) {
     return inSlot(lane, turn, Math.max(from, Math.max(now, lane.freeFrom) + first))
   }
   if (lane.pace === null || lane.pace <= 0) return without('unknown', `${aheadText(turn)}; no pace is known yet.`)

@@ -62,6 +62,14 @@ export type Crowded = 'share' | 'application' | 'process' | 'slow' | 'untried'
 /** `lease`: the worker is not sure of its lease; `store`: the store is in trouble; `recording`: too much is unrecorded. */
 export type Standstill = 'lease' | 'store' | 'recording'
 
+/** Lanes of a worker that could send, and have waited for one of its slots. */
+export interface SlotWaits {
+  readonly lanes: number
+  readonly longestMs: number
+  /** Some of their endpoints. */
+  readonly endpoints: readonly number[]
+}
+
 export interface Slots {
   readonly inFlight: number
   readonly limit: number

@@ -80,6 +80,12 @@ export class Delivery {
     return Math.max(0, this.#startedAt - (this.#bornAt + ageMs - lateMs))
   }
 
+  /** How long its lane could send and waited for a slot of this worker, of the time since it was first due. */
+  get heldUpMs(): number {
+    const { crowdedSince } = this.owned
+    return crowdedSince === undefined ? 0 : Math.max(0, this.#startedAt - Math.max(crowdedSince, this.#bornAt))
+  }
+
   /** A verdict as it holds for this delivery, which may keep its place in an ordered lane. */
   inPlace(verdict: Verdict): Verdict {
     return this.ordered?.verdictInPlace(verdict) ?? verdict

@@ -20,6 +20,7 @@ import { Ownership } from './ownership.ts'
 import { Pump, type PumpDeps } from './pump.ts'
 import { Reader } from './reader.ts'
 import { SettleQueue, Settling } from './settling.ts'
+import { SlotWatch } from './slot-watch.ts'
 import { Snapshots } from './snapshots.ts'
 import { WorkerJobs } from './worker-jobs.ts'
 
@@ -59,6 +60,7 @@ export class Engine {
   readonly #ownership: Ownership
   readonly #jobs: WorkerJobs
   readonly #snapshots: Snapshots
+  readonly #slotWatch: SlotWatch
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
   /** When messages were last expunged, as far as this worker knows. */
   #expungedAt: SteadyMs = Number.NEGATIVE_INFINITY
@@ -78,6 +80,7 @@ export class Engine {
           ...deps.process,
           inFlight: scheduler.inFlight,
           inFlightLimit: deps.limits.inFlight,
+          waits: this.#slotWatch.waits,
           clockAt: Math.round(clock.now()),
         },
       onRenewed: (counted) => {
@@ -102,6 +105,8 @@ export class Engine {
       ...{ store, clock, scheduler, sender, membership, appShares, reader, settling, loop, onTrouble },
       ...{ regions, serverDefaults, healthDefaults },
     })
+    this.#slotWatch = new SlotWatch({ clock, scheduler, registry, loop })
+    this.#slotWatch.start()
     const pump = new Pump({
       ...{ clock, random, randomText, scheduler, bodies, membership, reader, settling, loop, onTrouble },
       leastRetryWaitMs: deps.limits.leastRetryWaitMs,
@@ -131,6 +136,7 @@ export class Engine {
     return {
       inFlight: this.#scheduler.inFlight,
       inFlightLimit: this.#deps.limits.inFlight,
+      waitingForSlot: this.#slotWatch.waits.lanes,
       lanes: this.#registry.size,
       unsettled: this.#queue.size,
       leaseAgeMs: this.#deps.clock.steady() - this.#membership.extendedAt,
@@ -357,6 +363,8 @@ export interface WorkerFigures {
   readonly inFlight: number
   readonly inFlightLimit: number
   /** Lanes that it owns. */
+  /** Lanes that could send and wait for a slot. */
+  readonly waitingForSlot: number
   readonly lanes: number
   /** Verdicts that are not recorded yet. */
   readonly unsettled: number

@@ -47,6 +47,8 @@ export class OwnedLane {
   readonly rows: LaneRows
   readonly health: Health
   readonly throughput: Throughput
+  /** Since when it could send and waits for a slot of the worker, by the looks of `SlotWatch`; undefined while it does not. */
+  crowdedSince: SteadyMs | undefined
   /** The mean time of recent attempts; undefined before the first has ended. */
   attemptMs: number | undefined
   #settings: LaneSettings

@@ -38,6 +38,7 @@ export class Settling {
       responseHeaders: outcome.responseHeaders,
       timings: outcome.timings === undefined ? null : writeTimings(outcome.timings),
       waitedMs: startedAt - delivery.bornAt,
+      heldUpMs: delivery.heldUpMs,
       lateMs: delivery.lateMs,
     }
     this.#add(delivery, verdict, attempt, effect, this.#noticeOf(judged))

@@ -24,6 +24,7 @@ export interface OwnFigures {
     | {
         readonly inFlight: number
         readonly inFlightLimit: number
+        readonly waitingForSlot: number
         readonly lanes: number
         readonly unsettled: number
         readonly leaseAgeMs: number
@@ -173,6 +174,7 @@ const readers: Readonly<Record<MeasureName, (reading: Scrape) => readonly Sample
   attempts: ({ meter }) =>
     [...meter.attempts()].map(({ outcome, status, count }) => ({ labels: { outcome, status }, value: count })),
   deliveryWait: ({ meter }) => bucketsOf('deliveryWait', meter.deliveryWait),
+  slotDelay: ({ meter }) => bucketsOf('slotDelay', meter.slotDelay),
   attemptDelay: ({ meter }) => bucketsOf('attemptDelay', meter.attemptDelay),
   attemptDuration: ({ meter }) => bucketsOf('attemptDuration', meter.attemptDuration),
   deliveryDuration: ({ meter }) => bucketsOf('deliveryDuration', meter.deliveryDuration),
@@ -180,6 +182,7 @@ const readers: Readonly<Record<MeasureName, (reading: Scrape) => readonly Sample
   settleDuration: ({ meter }) => bucketsOf('settleDuration', meter.settleDuration),
   inFlight: ({ own }) => one(own.worker?.inFlight),
   inFlightLimit: ({ own }) => one(own.worker?.inFlightLimit),
+  slotWaits: ({ own }) => one(own.worker?.waitingForSlot),
   lanesOwned: ({ own }) => one(own.worker?.lanes),
   unsettled: ({ own }) => one(own.worker?.unsettled),
   leads: ({ own }) => one(own.worker && Number(own.worker.leads)),
@@ -205,6 +208,7 @@ const readers: Readonly<Record<MeasureName, (reading: Scrape) => readonly Sample
           waitingClasses.map((name, i) => [name, counted.waiting?.byClass[i] ?? 0]),
         ),
   behind: ({ counted }) => one(counted?.waiting?.behind),
+  late: ({ counted }) => by('delay', Object.entries(counted?.waiting?.late ?? {})),
   oldestDue: ({ counted }) => seconds(counted?.waiting?.oldestDueMs),
   waitingEndpoints: ({ counted }) => one(counted?.waiting?.endpoints),
   lanes: ({ counted }) => by('state', Object.entries(counted?.lanes?.states ?? {})),

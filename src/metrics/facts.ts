@@ -4,6 +4,7 @@ import type { QueueTotals } from '../domain/queue-figures.ts'
 import type { Slots } from '../domain/snapshot.ts'
 import type { ScheduleFacts, StoreCondition, SystemFacts, WorkerFacts } from '../features/doctor/facts.ts'
 import { defaultRegion } from '../features/regions/rules.ts'
+import { type Delay, delayOf } from '../features/why/delay.ts'
 import type { LaneGroup } from '../store/lanes.ts'
 import type { Leader } from '../store/maintenance.ts'
 import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
@@ -49,11 +50,17 @@ interface LaneFigures {
 
 /** The waiting deliveries of the whole store. */
 export interface WaitingFigures extends QueueTotals {
-  /** Deliveries that were due more than a minute ago, of endpoints that are neither paused nor disabled. */
+  /** Deliveries that were due more than a minute ago and wait for us, and not for a receiver or a limit. */
   readonly behind: number
   /** How long the oldest of them has been due; 0 without one. */
   readonly oldestDueMs: number
+  /** All that were due more than a minute ago, of endpoints that are neither paused nor disabled, by whose delay it is. */
+  readonly late: Readonly<Record<Delay, number>>
 }
+
+/** Queues with late deliveries whose cause is looked for, the largest first, and how many at once. */
+const judgedQueues = 500
+const judgedAtOnce = 100
 
 /** Regions that are named, beside the default one. */
 const regionsKept = 50
@@ -82,7 +89,7 @@ export interface StoreFigures {
   readonly lanes: LaneFigures | undefined
 }
 
-type FactsStore = Pick<Store, 'surveyLanes' | 'condition' | 'listWorkers' | 'leader' | 'lateSchedules'>
+type FactsStore = Pick<Store, 'surveyLanes' | 'laneStates' | 'condition' | 'listWorkers' | 'leader' | 'lateSchedules'>
 
 interface FactsDeps {
   readonly store: FactsStore
@@ -110,6 +117,7 @@ export class Facts {
   readonly #deps: FactsDeps
   readonly #rounds: Rounds
   #lanes: LaneFigures | undefined
+  #delays: ReadonlyMap<number, Delay> = new Map()
   #read: Omit<StoreFigures, 'waiting' | 'lanes'> | undefined
   #reading: Promise<void> | undefined
 
@@ -148,12 +156,42 @@ export class Facts {
     return this.#deps.ledger.worst(null, 'waiting', limit)
   }
 
+  /** Whose delay it is that deliveries of an endpoint are late; undefined while none are, or nothing is known. */
+  delayAt(endpoint: number): Delay | undefined {
+    return this.#delays.get(endpoint)
+  }
+
   #waiting(): WaitingFigures | undefined {
     const { ledger } = this.#deps
     if (!ledger.isCounted) return undefined
-    const behind = ledger.late.reduce((sum, { count }) => sum + count, 0)
-    const oldestDueMs = Math.max(0, ...ledger.late.map(({ dueMs }) => dueMs))
-    return { ...ledger.server(), behind, oldestDueMs }
+    const late = { ours: 0, receiver: 0, limit: 0 }
+    let oldestDueMs = 0
+    for (const { endpoint, count, dueMs } of ledger.late) {
+      const delay = this.#delays.get(endpoint)
+      if (delay === undefined) continue
+      late[delay] += count
+      if (delay === 'ours') oldestDueMs = Math.max(oldestDueMs, dueMs)
+    }
+    return { ...ledger.server(), behind: late.ours, oldestDueMs, late }
+  }
+
+  /** Finds out whose delay it is that the largest late queues are late. */
+  async #judgeDelays(): Promise<void> {
+    const { store, ledger, clock } = this.#deps
+    await ledger.ready()
+    const late = ledger.late.toSorted((a, b) => b.count - a.count).slice(0, judgedQueues)
+    const { workers = [] } = this.#read ?? {}
+    const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > clock.now())
+    const waiting = new Set(alive.flatMap(({ report }) => report?.waits?.endpoints ?? []))
+    const delays = new Map<number, Delay>()
+    for (let at = 0; at < late.length; at += judgedAtOnce) {
+      if (at > 0) await this.#rounds.pause()
+      const keys = late.slice(at, at + judgedAtOnce).map(({ endpoint }) => endpoint)
+      for (const lane of await store.laneStates(keys)) {
+        delays.set(lane.endpoint, delayOf(lane, waiting.has(lane.endpoint)))
+      }
+    }
+    this.#delays = delays
   }
 
   /** Callers that ask while the facts are being read share the answer. */
@@ -213,6 +251,7 @@ export class Facts {
       }
       after = page.next
     } while (after !== null)
+    await this.#judgeDelays()
     this.#lanes = { at: clock.steady(), states, circuits, regions, openAt }
   }
 }
@@ -276,7 +315,7 @@ const schedulesListed = 20
 /** A worker as the rules of the doctor see it. `live` are its slots of this moment, where they are known. */
 function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs): WorkerFacts {
   const { report, endedAt, died, leaseUntil, joinedAt, seenAt } = worker
-  const { inFlight = 0, inFlightLimit, clockAt } = report ?? {}
+  const { inFlight = 0, inFlightLimit, waits, clockAt } = report ?? {}
   return {
     id: worker.worker,
     name: worker.description,
@@ -286,6 +325,7 @@ function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs
     endedAgoMs: endedAt === null ? null : Math.max(0, now - endedAt),
     lanes: worker.lanes,
     slots: live ?? (inFlightLimit === undefined ? null : { inFlight, limit: inFlightLimit }),
+    ...(waits !== undefined && { waits }),
     clockAheadMs: clockAt === undefined ? null : clockAt - seenAt,
   }
 }

@@ -1,5 +1,6 @@
 import { deadReasons } from '../domain/judge.ts'
 import { outcomeCodes } from '../domain/outcome.ts'
+import { delays } from '../features/why/delay.ts'
 import { circuitStates, laneStates } from './facts.ts'
 
 /**
@@ -66,6 +67,11 @@ export const measures = {
     'Time from the instant at which a delivery was first due until its first attempt started.',
     longBuckets,
   ),
+  slotDelay: histogram(
+    'sluice_delivery_slot_wait_seconds',
+    'Time for which the lane of a delivery could send and waited for a slot of its worker before its first attempt.',
+    longBuckets,
+  ),
   attemptDelay: histogram(
     'sluice_attempt_delay_seconds',
     'Time from the instant at which an attempt was due until it started, without retries in ordered lanes.',
@@ -89,6 +95,10 @@ export const measures = {
   ),
   inFlight: gauge('sluice_attempts_in_flight', 'Attempts under way in this process.'),
   inFlightLimit: gauge('sluice_attempts_in_flight_limit', 'Attempts that may be under way in this process (inFlight).'),
+  slotWaits: gauge(
+    'sluice_lanes_waiting_for_slot',
+    'Lanes of this process that could send, and have waited for one of its slots for a second or longer.',
+  ),
   lanesOwned: gauge('sluice_lanes_owned', 'Lanes that this process owns.'),
   unsettled: gauge('sluice_attempts_unrecorded', 'Attempts of this process that ended and are not recorded yet.'),
   leads: gauge('sluice_leader', '1 while this process leads: it runs schedules, retention and sweeps.'),
@@ -120,11 +130,16 @@ export const measures = {
   waiting: ofStore('sluice_deliveries_waiting', 'Waiting deliveries.', { class: waitingClasses }),
   behind: ofStore(
     'sluice_deliveries_behind',
-    'Deliveries that were due more than 60 seconds ago, of endpoints that are neither paused nor disabled.',
+    'Deliveries that were due more than 60 seconds ago and wait for a worker or a slot, and not for a receiver or a limit.',
+  ),
+  late: ofStore(
+    'sluice_deliveries_late',
+    'Deliveries that were due more than 60 seconds ago, of endpoints that are neither paused nor disabled, by whose delay it is.',
+    { delay: delays },
   ),
   oldestDue: ofStore(
     'sluice_deliveries_oldest_due_seconds',
-    'Time since the oldest due delivery was due, of endpoints that are neither paused nor disabled.',
+    'Time since the first of the deliveries that are behind was due.',
   ),
   waitingEndpoints: ofStore('sluice_endpoints_waiting', 'Endpoints with waiting deliveries.'),
   lanes: ofStore('sluice_lanes', 'Lanes with waiting deliveries, by state.', { state: laneStates }),

@@ -69,6 +69,7 @@ export class Meter implements CommitObserver {
   /** Failed attempts by endpoint; the endpoint that failed last is the last. */
   readonly failing = new Map<number, { readonly app: number; failures: number }>()
   readonly deliveryWait = new Histogram(measures.deliveryWait.buckets)
+  readonly slotDelay = new Histogram(measures.slotDelay.buckets)
   readonly attemptDelay = new Histogram(measures.attemptDelay.buckets)
   readonly attemptDuration = new Histogram(measures.attemptDuration.buckets)
   readonly deliveryDuration = new Histogram(measures.deliveryDuration.buckets)
@@ -136,14 +137,17 @@ export class Meter implements CommitObserver {
   }
 
   #attempted({ endpoint, app, row }: Settlement, attempt: NonNullable<Settlement['attempt']>): void {
-    const { code, status, durationMs, waitedMs, lateMs } = attempt
+    const { code, status, durationMs, waitedMs, heldUpMs = 0, lateMs } = attempt
     const place = (outcomePlaces.get(code) as number) * statusClasses.length + statusPlace(status)
     this.#attempts[place] = (this.#attempts[place] as number) + 1
     this.attemptDuration.observe(durationMs / 1000)
     if (lateMs !== undefined) this.attemptDelay.observe(lateMs / 1000)
     if (code !== 'delivered' && counts(code)) this.#failed(endpoint, app)
     if (waitedMs === undefined || row.class === replay) return
-    if (row.attempts + row.priorAttempts === 0) this.deliveryWait.observe(waitedMs / 1000)
+    if (row.attempts + row.priorAttempts === 0) {
+      this.deliveryWait.observe(waitedMs / 1000)
+      this.slotDelay.observe(heldUpMs / 1000)
+    }
     if (code === 'delivered') this.deliveryDuration.observe((waitedMs + durationMs) / 1000)
   }
 

@@ -141,6 +141,8 @@ export interface TriedAttempt {
   readonly timings?: string | null
   /** Time from the instant at which the delivery was first due until the attempt started. Counted, not stored. */
   readonly waitedMs?: number
+  /** How much of that its lane could send and waited for a slot of its worker; 0 for none. Counted, not stored. */
+  readonly heldUpMs?: number
   /** Time from the instant at which this attempt was due until it started, where that is known. Counted, not stored. */
   readonly lateMs?: number | undefined
 }

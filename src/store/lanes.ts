@@ -1,6 +1,7 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { RateLimit } from '../domain/rate.ts'
+import type { SlotWaits } from '../domain/snapshot.ts'
 import type { ApplicationSettings } from '../features/applications/noun.ts'
 import type { Endpoint } from '../features/endpoints/rules.ts'
 import type { RegionShare, Regions } from '../features/regions/rules.ts'
@@ -117,6 +118,8 @@ export interface WorkerReport {
   readonly inFlight: number
   /** Attempts that may be under way at once. Workers of earlier versions do not report it. */
   readonly inFlightLimit?: number
+  /** Its lanes that could send and wait for a slot. Workers of earlier versions do not report it. */
+  readonly waits?: SlotWaits
   /** The worker's own clock as it reported. Workers of earlier versions do not report it. */
   readonly clockAt?: EpochMs
 }

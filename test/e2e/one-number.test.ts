@@ -63,7 +63,13 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
         Program.run(t, 'top', place.store, {}, { flags: ['--json', '--url', origin, '--key', apiKey] }),
       ])
       const word = why.condition
-      const figure = (line: string) => Number(metrics.split('\n').find((each) => each.startsWith(line))?.split(' ')[1])
+      const figure = (line: string) =>
+        Number(
+          metrics
+            .split('\n')
+            .find((each) => each.startsWith(line))
+            ?.split(' ')[1],
+        )
       const event = ofLane.get('lane') as { waiting: { total: number }; condition: string } | undefined
       const seen = JSON.parse(top.printed)
       return {

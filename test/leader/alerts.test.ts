@@ -24,7 +24,7 @@ const hasty = defaultRules.map((rule) => ({ ...rule, holdMs: 0, clearMs: 0 }))
 async function counted(
   t: TestContext,
   { store }: World,
-): Promise<StoreFigures & { readonly worst: readonly RankedQueue[] }> {
+): Promise<StoreFigures & { readonly worst: readonly RankedQueue[]; readonly delayAt: Facts['delayAt'] }> {
   const onTrouble = (error: unknown) => assert.fail(error as Error)
   const ledger = new Ledger({ store, clock: systemClock, onTrouble })
   const facts = new Facts({ store, clock: systemClock, ledger, onTrouble })
@@ -34,7 +34,7 @@ async function counted(
     const figures = await facts.current()
     if (figures.waiting && figures.lanes) {
       facts.stop()
-      return { ...figures, worst: await facts.worst(50) }
+      return { ...figures, worst: await facts.worst(50), delayAt: (endpoint) => facts.delayAt(endpoint) }
     }
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
@@ -47,9 +47,9 @@ async function step(
   rules: readonly AlertRule[] = hasty,
   change: (figures: StoreFigures) => StoreFigures = (same) => same,
 ) {
-  const { worst, ...found } = await counted(t, world)
+  const { worst, delayAt, ...found } = await counted(t, world)
   const figures = change(found)
-  const facts = { start: () => {}, current: async () => figures, worst: async () => worst }
+  const facts = { start: () => {}, current: async () => figures, worst: async () => worst, delayAt }
   return new AlertWatch({ store: world.store, clock: systemClock, facts, rules, version: 'test' }).step()
 }
 
@@ -124,6 +124,23 @@ function alerting(open: Open): void {
     assert.deepEqual(await firing(world), [])
   })
 
+  test('a queue that its receiver delays fires nothing, however late and long it is', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application('acme')
+    const dead = await world.endpoint(app, { uid: 'dead' })
+    // One dead receiver among many: the circuits of the others are closed.
+    for (let i = 0; i < 12; i++) await world.endpoint(app)
+    const { worker } = await world.owningOne(dead)
+    await world.store.settle(worker, [], {
+      ...noEffects,
+      health: [{ endpoint: dead.key, health: '{"circuit":"open","openMs":60000}' }],
+    })
+    for (let i = 0; i < 400; i++) await world.publish([dead])
+    await world.harness.sql('update pending set due_at = due_at - 90000')
+    await step(t, world, hasty, withCondition(quiet))
+    assert.deepEqual(await firing(world), [])
+  })
+
   test('a circuit that keeps deliveries waiting fires; one that an operator opened does not', async (t) => {
     const world = await begin(t, open)
     const app = await world.application('acme')
@@ -141,25 +158,32 @@ function alerting(open: Open): void {
     assert.match(await sentenceOf(world, 'circuit_open'), /^The circuit of broken of acme is open/)
   })
 
-  test('workers that use nearly all their slots fire', async (t) => {
+  test('endpoints that wait for a slot fire, and slots in use alone do not', async (t) => {
     const world = await begin(t, open)
     const worker = await world.join()
     const report = { version: '1', host: 'h', pid: 1, inFlightLimit: 100 }
-    await world.store.renew(worker, 60_000, { ...report, inFlight: 85 })
+    await world.store.renew(worker, 60_000, { ...report, inFlight: 100 })
     await step(t, world, hasty, withCondition(quiet))
     assert.deepEqual(await firing(world), [])
-    await world.store.renew(worker, 60_000, { ...report, inFlight: 86 })
+    const waits = { lanes: 3, longestMs: 4000, endpoints: [] }
+    await world.store.renew(worker, 60_000, { ...report, inFlight: 60, waits })
     await step(t, world, hasty, withCondition(quiet))
     assert.deepEqual(await firing(world), ['saturation'])
-    assert.equal(await sentenceOf(world, 'saturation'), 'Workers use 86 of 100 slots (86 %).')
+    assert.equal(
+      await sentenceOf(world, 'saturation'),
+      '3 endpoints wait for a slot of a worker, the longest for 4 s. Workers use 60 of 100 slots (60 %).',
+    )
   })
 
   test('slow first attempts and failures of the last five minutes fire', async (t) => {
     const world = await begin(t, open)
-    const wait = new Sketch()
-    wait.addAt(bucketOf(100), 94)
-    wait.addAt(bucketOf(40_000), 6)
-    await sums(world, { delivered: 100, failed: 2, wait: wait.toJSON() })
+    const [wait, heldUp] = [new Sketch(), new Sketch()]
+    wait.addAt(bucketOf(40_000), 100)
+    await sums(world, { delivered: 100, wait: wait.toJSON() })
+    await step(t, world, hasty, withCondition(quiet))
+    assert.deepEqual(await firing(world), [], 'receivers and limits may delay all')
+    heldUp.addAt(bucketOf(40_000), 6)
+    await sums(world, { delivered: 100, failed: 2, wait: wait.toJSON(), heldUp: heldUp.toJSON() })
     await step(t, world, hasty, withCondition(quiet))
     assert.deepEqual(await firing(world), ['wait_p95'])
     const quick = new Sketch()
@@ -280,9 +304,9 @@ function alerting(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     await world.publish([endpoint])
     await world.harness.sql('update pending set due_at = due_at - 90000')
-    const { worst, ...found } = await counted(t, world)
+    const { worst, delayAt, ...found } = await counted(t, world)
     const figures = withCondition(quiet)(found)
-    const facts = { start: () => {}, current: async () => figures, worst: async () => worst }
+    const facts = { start: () => {}, current: async () => figures, worst: async () => worst, delayAt }
     const store = { ...world.store, changeAlerts: () => Promise.reject(new Error('died')) }
     const parts = { clock: systemClock, facts, rules: hasty, version: 'test' }
     await assert.rejects(new AlertWatch({ ...parts, store }).step(), /died/)

@@ -58,9 +58,11 @@ function figures(open: Open): void {
     // Postgres wakes lanes a moment after the publish.
     await store.reconcile()
     await world.harness.sql(`update pending set due_at = due_at - 90000 where endpoint in (${late.key}, ${paused.key})`)
+    await world.harness.sql(`update lane set due_at = due_at - 90000 where endpoint = ${late.key}`)
     const { waiting, lanes, workers, worst } = await counted(factsOf(t, store))
     assert.deepEqual(waiting.byClass, [7, 1, 0])
     assert.equal(waiting.behind, 3, 'a paused endpoint is not behind')
+    assert.deepEqual(waiting.late, { ours: 3, receiver: 0, limit: 0 })
     assert.ok(waiting.oldestDueMs >= 90_000)
     assert.equal(waiting.endpoints, 4)
     assert.deepEqual(

@@ -7,7 +7,7 @@ import {
   type SystemFacts,
   type SystemRule,
 } from '../doctor/facts.ts'
-import { slotsOf, slotsText, watchedRules } from '../doctor/system-rules.ts'
+import { saturationText, slotWaitsOf, watchedRules } from '../doctor/system-rules.ts'
 import type { AlertReading, AlertRule } from './rules.ts'
 
 /** The figures of one moment. Undefined figures are not known yet. */
@@ -35,8 +35,8 @@ export interface RecentFigures {
   readonly delivered: number
   /** Attempts that failed. */
   readonly failed: number
-  /** Null without a first attempt. */
-  readonly waitP95Ms: number | null
+  /** Of first attempts, how long their lanes could send and waited for a slot; null without a first attempt. */
+  readonly delayP95Ms: number | null
 }
 
 /** A share of failures says nothing below this many of them. */
@@ -45,7 +45,16 @@ export const leastFailures = 5
 export interface Figure {
   /** The figure in a few words, for the docs. */
   readonly meaning: string
-  readonly unit: 'deliveries' | 'share' | 'ratio' | 'seconds' | 'letters' | 'workers' | 'bytes' | 'circuits'
+  readonly unit:
+    | 'deliveries'
+    | 'endpoints'
+    | 'share'
+    | 'ratio'
+    | 'seconds'
+    | 'letters'
+    | 'workers'
+    | 'bytes'
+    | 'circuits'
   readonly side: AlertRule['side']
   /** The finding of the doctor about the same trouble, which has the same sentence. */
   readonly finding?: keyof typeof watchedRules
@@ -55,7 +64,7 @@ export interface Figure {
 /** All figures that rules can judge. */
 export const figures = {
   waiting: {
-    meaning: 'deliveries that wait in the whole store',
+    meaning: 'deliveries that wait in the whole store, but for the longest queues that a receiver or a limit delays',
     unit: 'deliveries',
     side: 'above',
     read: ({ queues }) =>
@@ -67,7 +76,7 @@ export const figures = {
       ),
   },
   endpoint_waiting: {
-    meaning: 'deliveries that wait for one endpoint',
+    meaning: 'deliveries that wait for one endpoint, unless its receiver or a limit delays them',
     unit: 'deliveries',
     side: 'above',
     read: ({ endpoints }) =>
@@ -80,23 +89,24 @@ export const figures = {
       ),
   },
   saturation: {
-    meaning: 'share of the slots for attempts that the workers use',
-    unit: 'share',
+    meaning: 'endpoints that could be sent to and have waited for a slot of their worker for a second or longer',
+    unit: 'endpoints',
     side: 'above',
     read: ({ system }) => {
       if (system === undefined) return undefined
-      const { inFlight, limit } = slotsOf(system)
-      return ofServer(limit === 0 ? 0 : inFlight / limit, `Workers use ${slotsText(system)}.`, 'sluice doctor')
+      const waits = slotWaitsOf(system)
+      return ofServer(waits.lanes, saturationText(system), 'sluice doctor')
     },
   },
   wait_p95: {
-    meaning: '95th percentile of the wait before the first attempt, over five minutes',
+    meaning:
+      '95th percentile of the wait before the first attempt that is for want of a slot, over five minutes; waits for receivers and limits do not count',
     unit: 'seconds',
     side: 'above',
-    read: ({ recent: { waitP95Ms, windowMs } }) =>
+    read: ({ recent: { delayP95Ms, windowMs } }) =>
       ofServer(
-        (waitP95Ms ?? 0) / 1000,
-        `One delivery in twenty waited ${span(waitP95Ms ?? 0)} or longer for its first attempt, in the last ${span(windowMs)}.`,
+        (delayP95Ms ?? 0) / 1000,
+        `One delivery in twenty waited ${span(delayP95Ms ?? 0)} or longer for a slot of a worker, in the last ${span(windowMs)}.`,
         'sluice doctor',
       ),
   },
@@ -112,19 +122,21 @@ export const figures = {
       ),
   },
   behind: {
-    meaning: 'deliveries that were due more than a minute ago',
+    meaning:
+      'deliveries that were due more than a minute ago, and wait for a worker or a slot; those that wait for receivers and limits do not count',
     unit: 'deliveries',
     side: 'above',
     read: ({ queues }) =>
       queues &&
       ofServer(
         queues.behind,
-        `${count(queues.behind, 'delivery was', 'deliveries were')} due more than a minute ago, the first ${span(queues.oldestDueMs)} ago.`,
+        `${count(queues.behind, 'delivery was', 'deliveries were')} due more than a minute ago, the first ${span(queues.oldestDueMs)} ago, and ${queues.behind === 1 ? 'waits' : 'wait'} for a worker or a slot.`,
         'sluice why --sort age',
       ),
   },
   circuit_open: {
-    meaning: 'circuit of one endpoint that opened by itself, while deliveries wait (1 = open)',
+    meaning:
+      'circuit of one endpoint that opened by itself, while deliveries wait (1 = open), once more than a tenth of all circuits did',
     unit: 'circuits',
     side: 'above',
     read: ({ openCircuits }) =>
@@ -199,7 +211,7 @@ const minute = 60 * second
 export const defaultRules: readonly AlertRule[] = [
   rule('waiting', 'waiting', 'warning', 1000, 800, 5 * minute),
   rule('endpoint_waiting', 'endpoint_waiting', 'warning', 200, 150, minute),
-  rule('saturation', 'saturation', 'warning', doctorLimits.slotShare, doctorLimits.slotShare - 0.1, 2 * minute),
+  rule('saturation', 'saturation', 'warning', 0, 0, minute / 2),
   rule('wait_p95', 'wait_p95', 'warning', 30, 20, minute),
   rule('failures', 'failures', 'warning', 0.02, 0.015, minute),
   rule('behind', 'behind', 'critical', 0, 0, minute),

@@ -11,7 +11,7 @@ import { type AlertChange, type AlertRule, stepAlerts } from './rules.ts'
 interface AlertWatchDeps {
   readonly store: Store
   readonly clock: Clock
-  readonly facts: Pick<Facts, 'current' | 'start' | 'worst'>
+  readonly facts: Pick<Facts, 'current' | 'start' | 'worst'> & Partial<Pick<Facts, 'delayAt'>>
   readonly version: string
   readonly rules: readonly AlertRule[]
   readonly log?: ((sentence: string) => void) | undefined
@@ -56,6 +56,7 @@ const deadWindowMs = 10 * minuteMs
 const rowsPerPage = 500
 const mostPages = 10
 const namesAtOnce = 20
+const calmShare = 0.1
 
 /**
  * Gathers the figures of this moment from the shared facts and the history. Endpoints with `leastWaiting` or fewer waiting
@@ -67,20 +68,30 @@ async function gatherAlertFacts(deps: AlertWatchDeps, leastWaiting: number): Pro
   const { condition, storeUp, waiting, lanes } = figures
   if (condition === undefined || !storeUp) return undefined
   const ranked = waiting === undefined ? [] : await facts.worst(alertedEndpoints)
-  const crowded = ranked.filter((each) => each.waiting > leastWaiting)
-  const names = await namesOf(deps, [...crowded.map(({ endpoint }) => endpoint), ...(lanes?.openAt ?? [])])
+  // A queue that its receiver or its limit delays is nothing to wake an operator for, however long it is.
+  const isOurs = ({ endpoint }: { readonly endpoint: number }) => (facts.delayAt?.(endpoint) ?? 'ours') === 'ours'
+  const others = ranked.filter((each) => !isOurs(each)).reduce((sum, each) => sum + each.waiting, 0)
+  const crowded = ranked.filter((each) => each.waiting > leastWaiting && isOurs(each))
+  const open = lanes === undefined || isCalm(lanes) ? [] : lanes.openAt
+  const names = await namesOf(deps, [...crowded.map(({ endpoint }) => endpoint), ...open])
   const { recent, dead } = await recentFigures(store, condition.now)
   return {
     queues: waiting && {
-      waiting: waiting.waiting,
+      waiting: Math.max(0, waiting.waiting - others),
       behind: waiting.behind,
       oldestDueMs: waiting.oldestDueMs,
     },
     endpoints: waiting && crowded.flatMap((each) => named(names, each.endpoint, { waiting: each.waiting })),
-    openCircuits: lanes?.openAt.flatMap((endpoint) => named(names, endpoint, {})),
+    openCircuits: lanes && open.flatMap((endpoint) => named(names, endpoint, {})),
     recent,
     // The process that steps alerts leads, whatever the facts of some seconds ago say.
     system: { ...(await systemFacts(store, version, figures, condition)), hasLeader: true, dead },
+  }
+}
+
+/** With many receivers some are always dead: up to a tenth of all circuits are no trouble of the server. */
+function isCalm({ openAt, circuits }: NonNullable<StoreFigures['lanes']>): boolean {
+  return openAt.length <= calmShare * (circuits.closed + circuits.open + circuits.half_open)
   }
 }
 
@@ -132,7 +143,7 @@ async function recentFigures(
       windowMs: recentMs,
       delivered: recent.get('delivered'),
       failed: recent.get('failed'),
-      waitP95Ms: recent.wait.quantile(0.95) ?? null,
+      delayP95Ms: recent.delayQuantile(0.95) ?? null,
     },
     dead: { windowMs: deadWindowMs, ...letters, worst: null },
   }

@@ -7,7 +7,7 @@ import { isAlive, slotsOf, slotsText } from './system-rules.ts'
 export const capacityRules: readonly Rule[] = [
   {
     code: 'in_flight_saturated',
-    meaning: 'The workers use nearly all their slots, and endpoints wait for a free one.',
+    meaning: 'Endpoints could be sent to, and wait for a free slot of their worker for more than 30 s.',
     remedy: "Raise `inFlight`, or start more workers (Postgres). The finding names the number that Little's law gives.",
     find: findSaturation,
   },
@@ -76,9 +76,12 @@ function backlogFigures(worst: EndpointFacts, behind: readonly EndpointFacts[]) 
  */
 function findSaturation(facts: DoctorFacts, limits: DoctorLimits, { explained }: Known): RuleFinding | undefined {
   const { inFlight, limit } = slotsOf(facts)
-  const crowded = facts.endpoints.filter((each) => !explained.has(each) && each.reason === 'crowded')
-  const behind = crowded.filter((each) => isBehind(each, limits))
-  if (behind.length === 0 || limit === 0 || inFlight < limit * limits.slotShare) return undefined
+  const crowded = facts.endpoints.filter((each) => {
+    return !explained.has(each) && each.reason === 'crowded' && each.crowded !== 'application'
+  })
+  // Slots that are kept for others are in use as far as these endpoints are concerned.
+  const late = crowded.filter(({ oldestDueMs }) => oldestDueMs >= limits.stuckMs)
+  if (late.length === 0 || limit === 0) return undefined
   for (const each of crowded) explained.add(each)
   const arrival = crowded.reduce((sum, each) => sum + (each.arrivalRate ?? 0), 0)
   const waitingFor = crowded.reduce((sum, each) => sum + neededSlots(each), 0)

@@ -239,9 +239,7 @@ export const endpointRules: readonly Rule[] = [
     meaning: 'An application uses all slots that it may have, and deliveries have been due for more than a minute.',
     remedy: 'Raise `maxInFlight` of the application or `inFlightPerApp` of the server, or start more workers.',
     when: (endpoint, limits) =>
-      endpoint.reason === 'crowded' &&
-      (endpoint.crowded === 'application' || endpoint.crowded === 'share') &&
-      isBehind(endpoint, limits),
+      endpoint.reason === 'crowded' && endpoint.crowded === 'application' && isBehind(endpoint, limits),
     say: (endpoint) => ({
       evidence: { neededConcurrency: Math.ceil(neededSlots(endpoint) * headroom) },
       command: `sluice app get ${endpoint.app}`,

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { CircuitState } from '../../domain/health.ts'
-import type { Crowded, Slots } from '../../domain/snapshot.ts'
+import type { Crowded, Slots, SlotWaits } from '../../domain/snapshot.ts'
 import type { StoreKind, StoreTraits } from '../../domain/store-traits.ts'
 import type { LimitSource } from '../endpoints/rules.ts'
 import type { BlockerReason } from '../why/blocker.ts'
@@ -73,6 +73,8 @@ export interface WorkerFacts {
   readonly lanes: number
   /** Attempts under way, and how many there may be; null when it did not report. */
   readonly slots: Slots | null
+  /** Its lanes that could send and wait for a slot; none when it did not report. */
+  readonly waits?: SlotWaits
   /** How far its clock is ahead of the store's; null when it did not report. */
   readonly clockAheadMs: number | null
 }

@@ -1,4 +1,5 @@
 import { bytesText, count, percent, span, withCommas } from '../../domain/phrases.ts'
+import type { SlotWaits } from '../../domain/snapshot.ts'
 import { psql } from '../../domain/store-traits.ts'
 import type { Rule, SystemFacts, SystemRule, WorkerFacts } from './facts.ts'
 
@@ -349,6 +350,22 @@ export function slotsOf({ workers }: Pick<SystemFacts, 'workers'>): {
     inFlight: slots.reduce((sum, { inFlight }) => sum + inFlight, 0),
     limit: slots.reduce((sum, { limit }) => sum + limit, 0),
   }
+}
+
+/** The lanes of all workers that could send, and wait for a slot. */
+export function slotWaitsOf({ workers }: Pick<SystemFacts, 'workers'>): Pick<SlotWaits, 'lanes' | 'longestMs'> {
+  const waits = workers.filter(isAlive).flatMap((worker) => worker.waits ?? [])
+  return {
+    lanes: waits.reduce((sum, { lanes }) => sum + lanes, 0),
+    longestMs: Math.max(0, ...waits.map(({ longestMs }) => longestMs)),
+  }
+}
+
+/** How many endpoints wait for a slot, and how many are in use, in words. */
+export function saturationText(facts: Pick<SystemFacts, 'workers'>): string {
+  const { lanes, longestMs } = slotWaitsOf(facts)
+  const longest = lanes === 0 ? '' : `, the longest for ${span(longestMs)}`
+  return `${count(lanes, 'endpoint waits', 'endpoints wait')} for a slot of a worker${longest}. Workers use ${slotsText(facts)}.`
 }
 
 /** Slots in use in words. */

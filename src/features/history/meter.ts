@@ -10,6 +10,7 @@ import {
   bucketOf,
   type Counter,
   hourMs,
+  leastHeldUpMs,
   minuteMs,
   type SumSpan,
   Sums,
@@ -83,15 +84,17 @@ interface Tried {
   readonly latency: number
   /** Undefined unless it is the first attempt of its delivery. */
   readonly wait: number | undefined
+  readonly heldUp: number | undefined
 }
 
-function triedOf(row: PendingRow, { status, code, durationMs, waitedMs }: TriedAttempt): Tried {
+function triedOf(row: PendingRow, { status, code, durationMs, waitedMs, heldUpMs = 0 }: TriedAttempt): Tried {
   const isFirst = waitedMs !== undefined && row.class !== replay && row.attempts + row.priorAttempts === 0
   return {
     status: statusCounter(status),
     isFailed: code !== 'delivered' && counts(code),
     latency: bucketOf(durationMs),
     wait: isFirst ? bucketOf(waitedMs) : undefined,
+    heldUp: isFirst && heldUpMs >= leastHeldUpMs ? bucketOf(heldUpMs) : undefined,
   }
 }
 
@@ -108,6 +111,7 @@ function count(sums: Sums | undefined, end: End | undefined, tried: Tried | unde
   if (tried.isFailed) sums.add('failed', 1)
   sums.latency.addAt(tried.latency, 1)
   if (tried.wait !== undefined) sums.wait.addAt(tried.wait, 1)
+  if (tried.heldUp !== undefined) sums.heldUp.addAt(tried.heldUp, 1)
 }
 
 /** The rows in parts of one writer each, with the place of each part. */

@@ -25,6 +25,7 @@ const places = Object.fromEntries(counters.map((name, place) => [name, place])) 
 /** Sums as they are stored: counters that are 0 and sketches that are empty are left out. */
 export type StoredSums = Readonly<Partial<Record<Counter, number>>> & {
   readonly wait?: readonly number[]
+  readonly heldUp?: readonly number[]
   readonly latency?: readonly number[]
   readonly byHour?: true
 }
@@ -34,6 +35,8 @@ export class Sums {
   readonly #counts = new Float64Array(counters.length)
   /** From the instant at which a delivery was first due to the start of its first attempt. */
   readonly wait = new Sketch()
+  /** The part of it in which the lane could send and waited for a slot, where that is long enough to matter. */
+  readonly heldUp = new Sketch()
   /** The duration of attempts. */
   readonly latency = new Sketch()
   /** Some of these counts were kept by the hour alone: the minutes of the same hour do not add up to them. */
@@ -46,6 +49,7 @@ export class Sums {
   addStored(stored: StoredSums): this {
     for (const name of counters) this.add(name, stored[name] ?? 0)
     if (stored.wait) this.wait.addWritten(stored.wait)
+    if (stored.heldUp) this.heldUp.addWritten(stored.heldUp)
     if (stored.latency) this.latency.addWritten(stored.latency)
     this.byHour ||= stored.byHour === true
     return this
@@ -65,9 +69,19 @@ export class Sums {
       this.#counts[place] = (this.#counts[place] as number) + (other.#counts[place] as number)
     }
     this.wait.merge(other.wait)
+    this.heldUp.merge(other.heldUp)
     this.latency.merge(other.latency)
     this.byHour ||= other.byHour
     return this
+  }
+
+  /** A quantile of the delay of first attempts that is ours: nearly all have none, and only the others are kept. */
+  delayQuantile(share: number): number | undefined {
+    const { wait, heldUp } = this
+    const all = Math.max(wait.count, heldUp.count)
+    if (all === 0) return undefined
+    const rank = Math.ceil(share * all) - (all - heldUp.count)
+    return rank <= 0 ? 0 : heldUp.quantile(rank / heldUp.count)
   }
 
   toJSON(): StoredSums {
@@ -77,11 +91,15 @@ export class Sums {
       if (count > 0) stored[name] = count
     }
     if (this.wait.count > 0) stored.wait = this.wait.toJSON()
+    if (this.heldUp.count > 0) stored.heldUp = this.heldUp.toJSON()
     if (this.latency.count > 0) stored.latency = this.latency.toJSON()
     if (this.byHour) stored.byHour = true
     return stored
   }
 }
+
+/** A delay below this is none. */
+export const leastHeldUpMs = 100
 
 /** The counter of an attempt's status; 0 stands for no answer. */
 export function statusCounter(status: number): Counter {

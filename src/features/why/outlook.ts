@@ -12,7 +12,9 @@ import { type Blocker, type LaneStatus, needsOperator } from './blocker.ts'
 const keptBack = 0.005
 /** A pace that was measured for this long, and over this many attempts, is better than one that is worked out. */
 const measuredMs = 10_000
-const measuredAttempts = 3
+const measuredAttempts = 50
+/** A receiver that asked for silence within this time will do so again. */
+const heldAgainMs = 300_000
 
 /** The limits of a lane without an owner, and the pace that its last owner left. */
 export interface LanePace {
@@ -23,6 +25,8 @@ export interface LanePace {
   readonly burst?: number | null
   readonly concurrency?: number | null
   readonly lastPace?: number | null
+  readonly now?: EpochMs
+  readonly queue?: Pick<QueueFigures, 'oldestSince'>
 }
 
 /**
@@ -39,13 +43,27 @@ export function paceOf({ live }: Pick<LaneStatus, 'live'>, lane: LanePace, { dep
   }
   const { pace, seenMs = measuredMs, attemptMs = null, tokenMs, inFlight, concurrency } = live.snapshot
   const slots = attemptMs === null ? Number.POSITIVE_INFINITY : (concurrency * 1000) / Math.max(1, attemptMs)
-  if (inFlight >= concurrency) {
-    const isMeasured = seenMs >= Math.max(measuredMs, measuredAttempts * (attemptMs ?? 0)) && pace !== null && pace > 0
-    return finite(Math.min(limit, isMeasured ? pace : slots))
+  const isMeasured = pace !== null && seenMs >= measuredMs && (pace * seenMs) / 1000 >= measuredAttempts
+  const isFull = inFlight >= concurrency
+  if (isFull || (tokenMs !== null && tokenMs > 0)) {
+    // A small bucket saves nothing up, so that a busy machine gets less out of it than its rate.
+    return isMeasured && hasWaitedFor(seenMs, lane) ? Math.min(limit, pace) : finite(Math.min(limit, slots))
   }
-  if (tokenMs !== null && tokenMs > 0) return finite(Math.min(limit, slots))
   if (pace === null || pace === 0) return finite(Math.min(limit, slots)) ?? lastPace
   return Math.min(limit, pace)
+}
+
+/** Whether deliveries have waited for the whole time over which the pace was measured. */
+function hasWaitedFor(ms: number, { now = 0, queue }: LanePace): boolean {
+  const { oldestSince = null } = queue ?? {}
+  return oldestSince !== null && oldestSince <= now - ms
+}
+
+/** The pace of a lane without the holds and retries of the last seconds. */
+function bestPace({ live }: Pick<LaneStatus, 'live'>, pace: number | null): number | null {
+  const { attemptMs = null, concurrency = 1, rate = null } = live?.snapshot ?? {}
+  if (attemptMs === null) return pace
+  return Math.max(pace ?? 0, Math.min(rate ?? Number.POSITIVE_INFINITY, (concurrency * 1000) / Math.max(1, attemptMs)))
 }
 
 function finite(rate: number): number | null {
@@ -63,16 +81,19 @@ export function outlookOf(
   const reasons = new Set(blockers.map(({ reason }) => reason))
   const isProbing = reasons.has('circuit_open') || reasons.has('probing')
   const { order, circuit } = endpoint.flow ?? {}
+  const isHeldOften = reasons.has('held') || (lane.holdUntil > 0 && lane.holdUntil > now - heldAgainMs)
+  const isUncertain = order === 'fifo' || isHeldOften || live?.snapshot.failing === true
+  const pace = paceOf(lane, lane, queue)
   const policy = circuit === 'off' || circuit == null ? defaultCircuitPolicy : circuit
   return {
     now,
     freeFrom: Math.max(now, ...blockers.map(({ until }) => until ?? 0)),
     needsOperator: blockers.some(needsOperator),
     isProbing,
-    pace: paceOf(lane, lane, queue),
+    pace: isUncertain ? bestPace(lane, pace) : pace,
     ...startsOf(endpoint, lane, blockers),
     rampMs: isProbing ? policy.rampMs : 0,
-    isUncertain: order === 'fifo' || reasons.has('held') || live?.snapshot.failing === true,
+    isUncertain,
     arrivals: queue.arrivals,
     departures: queue.departures,
   }

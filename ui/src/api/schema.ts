@@ -442,7 +442,7 @@ export type LiveOverviewOut = { at: string; storeUp: boolean; perSecond: LiveOve
 
 export type LiveOverviewPerSecondOut = { accepted: number; delivered: number; failed: number; dead: number }
 
-export type LiveOverviewWaitingOut = { total: number; fresh: number; timed: number; replay: number; behind: number; oldestDueMs: number; endpoints: number; isExact: boolean; asOf: string }
+export type LiveOverviewWaitingOut = { total: number; fresh: number; timed: number; replay: number; behind: number; oldestDueMs: number; lateByReceiver: number; lateByLimit: number; endpoints: number; isExact: boolean; asOf: string }
 
 export type LiveOverviewWorkersOut = { alive: number; inFlight: number; limit: number }
 
