@@ -302,12 +302,10 @@ export class Scheduler<T> {
     if (app.inFlight > 0 && room <= 0) return true
     const own = app.cap - app.inFlight
     // The application's own cap is used up. Each of its lanes has an even part of it; the rest goes to the last that can use it.
-    if (room >= own) {
-      if (lane.inFlight < Math.max(1, Math.floor(app.cap / app.lanes)) || app.ready.size === 0) return false
-      app.lackedSlots = true
-      return true
-    }
-    return lane.inFlight >= Math.max(1, room / 2)
+    if (room < own) return lane.inFlight >= Math.max(1, room / 2)
+    const crowds = lane.inFlight >= Math.max(1, Math.floor(app.cap / app.lanes)) && app.ready.size > 0
+    app.lackedSlots ||= crowds
+    return crowds
   }
 
   #learn(lane: Lane<T>, { slotMs, result }: Ended, now: SteadyMs): void {

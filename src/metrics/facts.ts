@@ -52,6 +52,8 @@ interface LaneFigures {
 export interface WaitingFigures extends QueueTotals {
   /** Deliveries that were due more than a minute ago and wait for us, and not for a receiver or a limit. */
   readonly behind: number
+  /** Endpoints that had work in the last minutes. */
+  readonly active: number
   /** How long the oldest of them has been due; 0 without one. */
   readonly oldestDueMs: number
   /** All that were due more than a minute ago, of endpoints that are neither paused nor disabled, by whose delay it is. */
@@ -172,7 +174,7 @@ export class Facts {
       late[delay] += count
       if (delay === 'ours') oldestDueMs = Math.max(oldestDueMs, dueMs)
     }
-    return { ...ledger.server(), behind: late.ours, oldestDueMs, late }
+    return { ...ledger.server(), behind: late.ours, active: ledger.active, oldestDueMs, late }
   }
 
   /** Finds out whose delay it is that the largest late queues are late. */

@@ -118,6 +118,11 @@ export class Ledger implements CommitObserver {
     return this.#book.entry(endpoint)?.waiting ?? 0
   }
 
+  /** Endpoints with waiting deliveries, or with arrivals and departures in the last minutes. */
+  get active(): number {
+    return this.#book.active
+  }
+
   /** The queue of an endpoint. */
   endpoint(key: number): QueueFigures {
     const entry = this.#book.entry(key)

@@ -25,6 +25,11 @@ export class QueueBook {
     this.server = new QueueTotal(now)
   }
 
+  /** Endpoints with waiting deliveries, or with arrivals and departures in the last minutes. */
+  get active(): number {
+    return this.#entries.size
+  }
+
   entry(endpoint: number): QueueEntry | undefined {
     return this.#entries.get(endpoint)
   }

@@ -129,14 +129,14 @@ function alerting(open: Open): void {
     const app = await world.application('acme')
     const dead = await world.endpoint(app, { uid: 'dead' })
     // One dead receiver among many: the circuits of the others are closed.
-    for (let i = 0; i < 12; i++) await world.endpoint(app)
+    for (let i = 0; i < 12; i++) await world.publish([await world.endpoint(app)])
     const { worker } = await world.owningOne(dead)
     await world.store.settle(worker, [], {
       ...noEffects,
       health: [{ endpoint: dead.key, health: '{"circuit":"open","openMs":60000}' }],
     })
     for (let i = 0; i < 400; i++) await world.publish([dead])
-    await world.harness.sql('update pending set due_at = due_at - 90000')
+    await world.harness.sql(`update pending set due_at = due_at - 90000 where endpoint = ${dead.key}`)
     await step(t, world, hasty, withCondition(quiet))
     assert.deepEqual(await firing(world), [])
   })

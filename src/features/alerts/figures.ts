@@ -136,7 +136,7 @@ export const figures = {
   },
   circuit_open: {
     meaning:
-      'circuit of one endpoint that opened by itself, while deliveries wait (1 = open), once more than a tenth of all circuits did',
+      'circuit of one endpoint that opened by itself, while deliveries wait (1 = open), once those of more than a tenth of the endpoints with work did',
     unit: 'circuits',
     side: 'above',
     read: ({ openCircuits }) =>

@@ -72,7 +72,9 @@ async function gatherAlertFacts(deps: AlertWatchDeps, leastWaiting: number): Pro
   const isOurs = ({ endpoint }: { readonly endpoint: number }) => (facts.delayAt?.(endpoint) ?? 'ours') === 'ours'
   const others = ranked.filter((each) => !isOurs(each)).reduce((sum, each) => sum + each.waiting, 0)
   const crowded = ranked.filter((each) => each.waiting > leastWaiting && isOurs(each))
-  const open = lanes === undefined || isCalm(lanes) ? [] : lanes.openAt
+  // With many receivers some are always dead: up to a tenth of those with work are no trouble of the server.
+  const isCalm = (lanes?.openAt.length ?? 0) <= calmShare * (waiting?.active ?? 0)
+  const open = lanes === undefined || isCalm ? [] : lanes.openAt
   const names = await namesOf(deps, [...crowded.map(({ endpoint }) => endpoint), ...open])
   const { recent, dead } = await recentFigures(store, condition.now)
   return {
@@ -86,12 +88,6 @@ async function gatherAlertFacts(deps: AlertWatchDeps, leastWaiting: number): Pro
     recent,
     // The process that steps alerts leads, whatever the facts of some seconds ago say.
     system: { ...(await systemFacts(store, version, figures, condition)), hasLeader: true, dead },
-  }
-}
-
-/** With many receivers some are always dead: up to a tenth of all circuits are no trouble of the server. */
-function isCalm({ openAt, circuits }: NonNullable<StoreFigures['lanes']>): boolean {
-  return openAt.length <= calmShare * (circuits.closed + circuits.open + circuits.half_open)
   }
 }
 
