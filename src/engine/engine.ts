@@ -90,7 +90,14 @@ export class Engine {
       onDied: (workers) => {
         for (const each of workers) deps.log?.(diedText(each, 'its lease expired'))
       },
-      onLapsed: () => this.#pump.abortAll(),
+      onLapsed: () => {
+        const given = scheduler.inFlight
+        if (given > 0)
+          deps.log?.(
+            `the lease of this worker was not renewed in time: ${count(given, 'attempt')} given up, to be made again`,
+          )
+        this.#pump.abortAll()
+      },
       onLost: () => this.#lost(),
     })
     const loop = new Loop({ clock, scheduler, membership })
