@@ -90,11 +90,19 @@ export class RemoteCommands {
   readonly #parent: Commander
   readonly #world: World
   readonly #finish: (code: number) => void
+  readonly #takesStore: boolean
 
-  constructor(parent: Commander, world: World, finish: (code: number) => void) {
+  /** With `takesStore`, the commands work on a store without a server, too. */
+  constructor(parent: Commander, world: World, finish: (code: number) => void, takesStore = false) {
     this.#parent = parent
     this.#world = world
     this.#finish = finish
+    this.#takesStore = takesStore
+  }
+
+  /** Commands that take `--store`: they work on a store without a server, too. */
+  onStore(): RemoteCommands {
+    return new RemoteCommands(this.#parent, this.#world, this.#finish, true)
   }
 
   /** Adds a command that only groups others, and returns the commands below it. */
@@ -107,7 +115,7 @@ export class RemoteCommands {
 
   /** The commands below a command. */
   below(command: Commander): RemoteCommands {
-    return new RemoteCommands(command, this.#world, this.#finish)
+    return new RemoteCommands(command, this.#world, this.#finish, this.#takesStore)
   }
 
   add<Usage extends string>(usage: Usage, description: string, run: RemoteRun<Usage>): Commander {
@@ -116,10 +124,20 @@ export class RemoteCommands {
     if (/^(get|show) /.test(usage)) command.alias(usage.startsWith('get') ? 'show' : 'get')
     command.action(async () => {
       // A subcommand also sees the flags of its parent, wherever they stand.
-      const session = this.#open(command.optsWithGlobals())
-      const code = await run(session, command.args as Operands<Usage>)
+      const options: Options = command.optsWithGlobals()
+      const operands = command.args as Operands<Usage>
+      if (this.#takesStore && options.store !== undefined) {
+        const { openOnStore } = await import('./on-store.ts')
+        await using served = await openOnStore(this.#world, options)
+        return this.#finish((await run(this.#open(options, served.client), operands)) ?? exitCode.ok)
+      }
+      const code = await run(this.#open(options, openClient(this.#world, options)), operands)
       this.#finish(code ?? exitCode.ok)
     })
+    if (this.#takesStore) {
+      const help = 'work on this store, without a server: the path of a SQLite file, or postgres://…'
+      command.addOption(new Option('--store <STORE>', help).helpGroup(serverGroup))
+    }
     return command
       .addOption(
         new Option('--url <URL>', `server URL (default: ${urlVariable}, or ${defaultUrl})`).helpGroup(serverGroup),
@@ -165,13 +183,13 @@ export class RemoteCommands {
     return this.add(usage, description, confirmed).option('--yes', 'do not ask')
   }
 
-  #open(options: Options): Session {
+  #open(options: Options, client: Client): Session {
     const { terminal } = this.#world
     const json = options.json === true
     return {
       world: this.#world,
       terminal,
-      client: openClient(this.#world, options),
+      client,
       options,
       json,
       show: (value, human) => terminal.print(json ? toJson(value, 2) : human(value)),
