@@ -30,6 +30,20 @@ for await (const line of createInterface({ input: process.stdin })) {
     ])
     console.log(published?.state)
   }
+  const [command, ...names] = line.split(' ')
+  if (command === 'once') {
+    const app = await store.findApplication('acme')
+    const subscriptions = app && (await store.subscriptions(app.key))
+    if (!app || !subscriptions) throw new Error('the test made no application')
+    const answers = await store.publish(
+      names.map((name) => ({
+        ...{ app: app.key, version: subscriptions.version, eventType: 'a.b', eventId: null, channels: null },
+        ...{ body: Buffer.from(name), contentType: 'text/plain', endpoints: [], delayMs: 0 },
+        once: [{ hash: `hash of ${name}`, fingerprint: '', ttlMs: 24 * 60 * 60 * 1000 }],
+      })),
+    )
+    console.log(answers.map(({ state }) => state).join(' '))
+  }
   if (line === 'fold') {
     while (await store.foldHistory(1000, 3)) console.log('folded')
     console.log('done')
