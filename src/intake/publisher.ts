@@ -303,12 +303,12 @@ export type NewRun = Omit<ScheduleRun, 'ranAt' | 'message'>
  * `damaged_record` when the stored headers do not open.
  */
 export function envelopeOf(schedule: Schedule, eventId: string | null): Envelope {
-  const { eventType, channels, contentType, headers, tags, id, revision } = schedule
+  const { eventType, channels, contentType, headers, tags, endpoint, id, revision } = schedule
   if (schedule.damaged) {
     throw new AppError('damaged_record', `The stored headers of ${id} cannot be opened; replace them with PATCH.`)
   }
   const dedupeKey = eventId ?? `${id}-run-${revision}`
-  return { eventType, eventId, channels, contentType, headers, tags, delayMs: 0, dedupeKey }
+  return { eventType, eventId, channels, contentType, headers, tags, endpoint, delayMs: 0, dedupeKey }
 }
 
 /** Publishes a schedule's message now, also when it is paused. Rejects like `publish`, or with `not_found`. */

@@ -344,6 +344,7 @@ function erasing(open: Open): void {
       headers: null,
       channels: null,
       tags: null,
+      endpoint: null,
       missed: 'skip',
       missedLimit: 1,
       paused: false,
@@ -407,7 +408,15 @@ function erasing(open: Open): void {
     await s.world.harness.sql('update subject_key set since = 0')
     const key = (await s.publish('bob')).key - 1
     const id = encodeId('msg', key, (length) => 'x'.repeat(length))
-    const none = { eventId: null, channels: null, tags: null, headers: null, deliverAt: null, expiresAt: null }
+    const none = {
+      eventId: null,
+      channels: null,
+      tags: null,
+      endpoint: null,
+      headers: null,
+      deliverAt: null,
+      expiresAt: null,
+    }
     const message = { key, id, eventType: 'x', contentType: 'application/json', orderingKey: null, ...none }
     const answer = { status: 500, code: 'refused', error: 'ann', response: Buffer.from('ann') } as const
     const letter = {

@@ -220,3 +220,32 @@ test('changes of a schedule are in the audit log, with the values before', async
   assert.equal(created.after.head.cron, plain.cron)
   assert.deepEqual([patched.before.cron, patched.after.head.cron], [plain.cron, '0 8 * * *'])
 })
+
+test('a schedule may name the one endpoint that gets its messages, by id or uid', async () => {
+  const { ask } = await openWithApp()
+  for (const uid of ['one', 'two']) {
+    await ask('POST', '/app/acme/endpoint', { uid, url: `https://example.com/${uid}`, eventTypes: ['other'] })
+  }
+  const path = '/app/acme/schedule/daily'
+  const made = await ask('POST', '/app/acme/schedule', { ...plain, payload: {}, uid: 'daily', endpoint: 'two' })
+  assert.deepEqual([made.status, made.json.endpoint], [201, 'two'])
+  const gets = async () => {
+    const { msgId } = (await ask('POST', `${path}/run`)).json
+    const { data } = (await ask('GET', `/app/acme/msg/${msgId}/endpoint`)).json
+    return data.map(({ uid }: { uid: string }) => uid)
+  }
+  assert.deepEqual(await gets(), ['two'])
+  const { id } = (await ask('GET', '/app/acme/endpoint/one')).json
+  assert.equal((await ask('PATCH', path, { endpoint: id })).json.endpoint, id)
+  assert.deepEqual(await gets(), ['one'])
+  assert.equal((await ask('PATCH', path, { endpoint: null })).json.endpoint, null)
+  assert.deepEqual(await gets(), [])
+  for (const endpoint of ['three', 'a b', 'ep_0']) {
+    const { status, json } = await ask('PATCH', path, { endpoint })
+    assert.deepEqual([status, json.detail[0].loc], [422, ['body', 'endpoint']], endpoint)
+  }
+  await ask('PATCH', path, { endpoint: 'two' })
+  await ask('DELETE', '/app/acme/endpoint/two')
+  const late = await ask('POST', `${path}/run`)
+  assert.ok(late.status >= 400 && late.status < 500, late.text)
+})

@@ -8,4 +8,9 @@ export const envelopeFields = {
   channels: { kind: list(name(128), 5), description: endpointFields.channels.description },
   tags: { kind: list(name(128), 10), description: 'Labels to find messages by.' },
   headers: { kind: headers, description: endpointFields.headers.description },
+  endpoint: {
+    kind: name(256),
+    description:
+      'The one endpoint that gets the message, by id or uid, even if its event types, channels and filter do not match. A paused or disabled endpoint gets it later, as usual.',
+  },
 } as const satisfies Readonly<Record<string, NounField>>

@@ -52,8 +52,7 @@ const about = {
   expiresAt: 'Discard if undelivered by then, up to 90 days ahead.',
   expiresInSeconds: 'The same as a time from now; give one of the two.',
   dedupeKey: 'Key of the dedupe window of the application, instead of the content.',
-  endpoint:
-    'The one endpoint that gets the message, by id or uid, even if its event types, channels and filter do not match. A paused or disabled endpoint gets it later, as usual.',
+  endpoint: envelopeFields.endpoint.description,
   orderingKey: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
 }
 const headers = maybe(Headers, headersMeaning)

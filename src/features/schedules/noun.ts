@@ -4,7 +4,7 @@ import { json, type New, noun, type State, type Thing, value } from '../../noun/
 import { metadataField, uidField } from '../../noun/shared-fields.ts'
 import { envelopeFields } from '../messages/fields.ts'
 
-const { eventType, channels, tags, headers } = envelopeFields
+const { eventType, channels, tags, headers, endpoint } = envelopeFields
 
 /** The policy for ticks that were missed because no process ran schedules. */
 export const missedPolicies = ['skip', 'once', 'all'] as const
@@ -49,6 +49,7 @@ export const schedule = noun({
     eventType: { ...eventType, flag: '--event-type <TYPE>', help: 'new event type of its messages' },
     channels: { ...channels, flag: '--channel <CHANNEL>', help: 'channel of its messages' },
     tags: { ...tags, flag: '--tag <TAG>', help: 'tag of its messages' },
+    endpoint: { ...endpoint, flag: '--endpoint <ENDPOINT>', help: 'the one endpoint that gets its messages' },
     // Answers have them without secrets.
     headers: { ...headers, sealed: true, hidden: true, flag: '--header <NAME=VALUE>', help: 'header of its messages' },
     contentType: {

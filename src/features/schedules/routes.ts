@@ -1,9 +1,11 @@
+import type { FieldError } from '../../domain/app-error.ts'
 import { runNow } from '../../intake/publisher.ts'
 import { admin, read } from '../../operations/access.ts'
 import { iso, listOf } from '../../operations/fields.ts'
-import { found, newUid } from '../../operations/lookup.ts'
+import { found, isRef, newUid } from '../../operations/lookup.ts'
 import { byId, itemBytes, listRows, writePage } from '../../operations/page.ts'
 import { type Noun, Reply, route } from '../../operations/route.ts'
+import type { Services } from '../../operations/services.ts'
 import { refuseIf } from '../../operations/validate.ts'
 import type { PageRequest } from '../../store/store.ts'
 import type { Schedule } from './noun.ts'
@@ -115,7 +117,7 @@ export const schedules = {
       reading: 'split',
       answers: { 201: ScheduleOut },
       handle: async ({ app, query, body: { head, payload } }, { store, clock, limits }) => {
-        refuseIf(newProblems(head, payload, clock.now()))
+        refuseIf([...newProblems(head, payload, clock.now()), ...(await endpointProblems(store, app, head.endpoint))])
         const created = await store.createSchedule(app.key, toNewSchedule(head, payload), limits.maxSchedulesPerApp)
         return scheduleBytes(created, clock.now(), query.next_runs)
       },
@@ -139,7 +141,7 @@ export const schedules = {
       handle: async ({ app, schedule, params, query, body: { head, payload } }, { store, clock, limits }) => {
         const { schedule: ref } = params
         if (schedule === undefined) newUid('schedule', 'sch', ref)
-        refuseIf(newProblems(head, payload, clock.now()))
+        refuseIf([...newProblems(head, payload, clock.now()), ...(await endpointProblems(store, app, head.endpoint))])
         const replacement = toScheduleReplacement(head, payload)
         const replaced = schedule && (await store.updateSchedule(app.key, schedule.key, replacement))
         if (replaced) return scheduleBytes(replaced, clock.now(), query.next_runs)
@@ -157,9 +159,10 @@ export const schedules = {
       body: SchedulePatch,
       reading: 'split',
       answers: { 200: ScheduleOut },
-      handle: async ({ schedule, query, body: { head, payload } }, { store, clock }) => {
+      handle: async ({ app, schedule, query, body: { head, payload } }, { store, clock }) => {
         const { cron = schedule.cron, timezone = schedule.timezone } = head
-        refuseIf(scheduleProblems(head, payload, { cron, timezone }, clock.now()))
+        const problems = scheduleProblems(head, payload, { cron, timezone }, clock.now())
+        refuseIf([...problems, ...(await endpointProblems(store, app, head.endpoint))])
         const change = toScheduleChange(head, payload)
         const changed = await store.updateSchedule(schedule.app, schedule.key, change)
         return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), query.next_runs)
@@ -191,3 +194,13 @@ export const schedules = {
     }),
   ],
 } satisfies Noun
+
+/** A schedule names an endpoint that exists. If the endpoint is deleted later, runs fail, and `lastRuns` say why. */
+async function endpointProblems(
+  store: Pick<Services['store'], 'findEndpoint'>,
+  app: { readonly key: number },
+  endpoint: string | null | undefined,
+): Promise<FieldError[]> {
+  if (endpoint == null || (isRef(endpoint) && (await store.findEndpoint(app.key, endpoint)))) return []
+  return [{ at: ['body', 'endpoint'], message: 'is no endpoint of the application', type: 'not_found' }]
+}

@@ -484,7 +484,8 @@ create table schedule (
   revision bigint not null default 0,
   created_at bigint not null,
   updated_at bigint not null,
-  headers json
+  headers json,
+  endpoint text
 );
 CREATE INDEX schedule_app ON public.schedule USING btree (app, key);
 CREATE INDEX schedule_due ON public.schedule USING btree (due_at) WHERE (due_at IS NOT NULL);

@@ -451,7 +451,7 @@ CREATE TABLE schedule (
   updated_at integer not null,
   -- Headers of the messages that the schedule publishes; null for none.
   headers text
-) strict;
+, endpoint text) strict;
 
 CREATE INDEX schedule_app on schedule (app, key);
 

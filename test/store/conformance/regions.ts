@@ -317,6 +317,7 @@ const everyMinute = {
   headers: null,
   channels: null,
   tags: null,
+  endpoint: null,
   missed: 'skip',
   missedLimit: 1,
   paused: false,

@@ -18,6 +18,7 @@ export const plainSchedule: NewSchedule = {
   headers: { 'x-team': 'x' },
   channels: ['a'],
   tags: ['t'],
+  endpoint: null,
   missed: 'once',
   missedLimit: 3,
   paused: false,

@@ -1126,6 +1126,16 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maxItems": 10,
         "description": "Labels to find messages by."
       },
+      "endpoint": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "minLength": 1,
+        "maxLength": 256,
+        "pattern": "^(?!\\.{1,2}$)[a-zA-Z0-9\\-_.]+$",
+        "description": "The one endpoint that gets the message, by id or uid, even if its event types, channels and filter do not match. A paused or disabled endpoint gets it later, as usual."
+      },
       "headers": {
         "type": [
           "object",

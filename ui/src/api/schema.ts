@@ -514,15 +514,15 @@ export type ReplayableOut = { failed: number; failedMore: boolean; messages: num
 
 export type RotateTokenOut = { ingestUrl: string }
 
-export type ScheduleIn = { uid?: string | null; cron: string; timezone?: string; eventType: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: MessagePayloadIn }
+export type ScheduleIn = { uid?: string | null; cron: string; timezone?: string; eventType: string; channels?: string[] | null; tags?: string[] | null; endpoint?: string | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: MessagePayloadIn }
 
 export type ScheduleLastRunOut = { at: string; ranAt: string; state: ScheduleRunState; trigger: ScheduleRunTrigger; msgId: string | null; error: string | null; count: number }
 
 export type ScheduleMissed = "skip" | "once" | "all"
 
-export type ScheduleOut = { id: string; uid: string | null; cron: string; timezone: string; eventType: string; channels: string[] | null; tags: string[] | null; contentType: string; missed: ScheduleMissed; missedLimit: number; paused: boolean; metadata: Record<string, string>; createdAt: string; updatedAt: string; headers: Record<string, string>; sensitiveHeaders: string[]; failures: number; nextRuns: string[]; lastRuns: ScheduleLastRunOut[]; payload: Record<string, unknown> }
+export type ScheduleOut = { id: string; uid: string | null; cron: string; timezone: string; eventType: string; channels: string[] | null; tags: string[] | null; endpoint: string | null; contentType: string; missed: ScheduleMissed; missedLimit: number; paused: boolean; metadata: Record<string, string>; createdAt: string; updatedAt: string; headers: Record<string, string>; sensitiveHeaders: string[]; failures: number; nextRuns: string[]; lastRuns: ScheduleLastRunOut[]; payload: Record<string, unknown> }
 
-export type SchedulePatch = { uid?: string | null; cron?: string; timezone?: string; eventType?: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: MessagePayloadIn }
+export type SchedulePatch = { uid?: string | null; cron?: string; timezone?: string; eventType?: string; channels?: string[] | null; tags?: string[] | null; endpoint?: string | null; headers?: Record<string, string> | null; contentType?: string; missed?: ScheduleMissed; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; bodyBase64?: string; payload?: MessagePayloadIn }
 
 export type SchedulePreviewOut = { nextRuns: string[] }
 
