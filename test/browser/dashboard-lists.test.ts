@@ -321,8 +321,8 @@ describe('the keyboard', { skip }, () => {
     assert.equal(await page.evaluate('document.activeElement.innerText'), 'Skip to content')
     await page.key('Enter')
     await page.until("document.activeElement?.id === 'main'")
-    // Search, sorts, then the rows: down moves between rows, enter opens one.
-    for (let i = 0; i < 6; i++) await page.key('Tab')
+    // The application, search, sorts, then the rows: down moves between rows, enter opens one.
+    for (let i = 0; i < 7; i++) await page.key('Tab')
     await page.until("document.activeElement?.closest('.tr') !== null")
     await page.key('ArrowDown')
     await page.key('Enter')
