@@ -2,12 +2,11 @@ import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh } from '../domain/delivery.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { SchedulerLimits } from '../domain/lane.ts'
-import { count } from '../domain/phrases.ts'
 import { Scheduler } from '../domain/scheduler.ts'
 import type { HealthDefaults, ServerDefaults } from '../features/endpoints/rules.ts'
 import type { Regions } from '../features/regions/rules.ts'
 import type { Sender } from '../sender/send.ts'
-import type { Renewal, RowName, Store, StoredMessage, WorkerReport } from '../store/store.ts'
+import type { RowName, Store, StoredMessage, WorkerReport } from '../store/store.ts'
 import { AppShares } from './app-shares.ts'
 import type { AttemptWatch } from './attempt-watch.ts'
 import { Bodies } from './bodies.ts'
@@ -22,13 +21,10 @@ import { Reader } from './reader.ts'
 import { SettleQueue, Settling } from './settling.ts'
 import { SlotWatch } from './slot-watch.ts'
 import { Snapshots } from './snapshots.ts'
+import { diedText, lapsedText, takenOverText } from './worker-ends.ts'
 import { WorkerJobs } from './worker-jobs.ts'
 
 const housekeepingMs = 250
-/** A lane of a dead worker is claimed within this many leases of its end. */
-const takeOverLeases = 3
-/** Workers that a log line looks among. */
-const listedWorkers = 100
 const bodyCacheBytes = 16 * 1024 * 1024
 /** A worker that is stopping looks this often which of its lanes have no attempt any more. */
 const handOnMs = 20
@@ -92,10 +88,7 @@ export class Engine {
       },
       onLapsed: () => {
         const given = scheduler.inFlight
-        if (given > 0)
-          deps.log?.(
-            `the lease of this worker was not renewed in time: ${count(given, 'attempt')} given up, to be made again`,
-          )
+        if (given > 0) deps.log?.(lapsedText(given))
         this.#pump.abortAll()
       },
       onLost: () => this.#lost(),
@@ -339,15 +332,11 @@ export class Engine {
     this.#appShares.lose()
   }
 
-  /** Logs a take-over with the workers that died lately. Lanes whose limits changed are unclean, too, and no worker died. */
   async #sayTakenOver(lanes: number): Promise<void> {
     const { store, clock, leaseMs, log } = this.#deps
     try {
-      const since = clock.now() - takeOverLeases * leaseMs
-      const died = (await store.listWorkers(listedWorkers)).filter((each) => each.died && (each.endedAt ?? 0) > since)
-      if (died.length === 0) return
-      const names = died.map(({ worker, description }) => `worker ${worker}, ${description}`).join('; ')
-      log?.(`took over ${count(lanes, 'lane')} after the death of ${names}`)
+      const text = await takenOverText(store, lanes, clock.now(), leaseMs)
+      if (text !== undefined) log?.(text)
     } catch (error) {
       this.#trouble(error)
     }
@@ -357,11 +346,6 @@ export class Engine {
     this.#loop.pause()
     this.#deps.onTrouble(error)
   }
-}
-
-/** The log line for a worker that was declared dead. */
-function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[number], how: string): string {
-  return `worker ${worker} (${description}) died: ${how}; ${count(lanes, 'lane')} of it are free for other workers`
 }
 
 /** Figures of a worker. */
