@@ -61,6 +61,8 @@ interface DeliveringDeps {
   readonly description: string
   readonly facts: Facts
   readonly alerts: AlertSettings
+  /** Notes in the history how many deliveries wait. */
+  readonly lookAtDepths: () => Promise<void>
   /** For a process that ends by itself. */
   readonly run?: Run | undefined
 }
@@ -249,7 +251,7 @@ export function deadFileOf({ deadFile }: Config): string | undefined {
 
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
 function startLeading(
-  { config, store, log, troubles, publisher, scanner, description, facts, alerts }: DeliveringDeps,
+  { config, store, log, troubles, publisher, scanner, description, facts, alerts, lookAtDepths }: DeliveringDeps,
   deadFile: DeadFile | undefined,
 ): Leader {
   const onTrouble = (error: unknown, job: string) =>
@@ -278,6 +280,7 @@ function startLeading(
           readInboxRow(row, { scanner: scanner(), bodyLimitBytes: config.bodyLimit, now: systemClock.now() }),
         log: (sentence) => log.warn(sentence),
       }),
+      lookAtDepths,
       alerts: new AlertWatch({
         store,
         clock: systemClock,

@@ -52,6 +52,9 @@ export interface Api {
   close(): Promise<void>
 }
 
+/** Applications, and endpoints, whose waiting deliveries go into the history. */
+const depthsKept = 500
+
 /** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
 const closeApiMs = 2000
 const fullSentence =
@@ -165,7 +168,8 @@ async function compose(opening: Composing, closers: AsyncDisposableStack): Promi
     },
     listenForMetrics: (address) => metrics.listen(address),
     async startDelivering(description, run) {
-      const parts = { config, store, log, troubles, publisher, scanner, tracing, facts, alerts }
+      const { lookAtDepths } = watched
+      const parts = { config, store, log, troubles, publisher, scanner, tracing, facts, alerts, lookAtDepths }
       delivering = await startDelivering({ ...parts, description, run })
       return delivering
     },
@@ -192,7 +196,8 @@ function watch({ config, role }: Composing, opened: Store, troubles: StoreTroubl
   closers.defer(() => troubles.stop())
   closers.defer(() => history.stop())
   const counts = store.traits.isShared ? clusterCounts(store, systemClock) : ownCounts(meter)
-  return { store, ledger, admission, meter, onTrouble, liveSources: { recent, counts } }
+  const lookAtDepths = async () => history.look(await ledger.depths(depthsKept))
+  return { store, ledger, admission, meter, onTrouble, lookAtDepths, liveSources: { recent, counts } }
 }
 
 /** Counts refused publishes. Those that load shedding refused have a recent rate, which alerts watch. */

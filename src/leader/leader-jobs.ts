@@ -44,6 +44,8 @@ interface LeaderJobsDeps {
   readonly deadFile?: DeadFile | undefined
   /** Publishes the rows that other programs insert; without it they wait. */
   readonly inbox?: InboxReader | undefined
+  /** Notes in the history how many deliveries wait. */
+  readonly lookAtDepths?: (() => Promise<void>) | undefined
   /** Steps the alerts; without it there are none. */
   readonly alerts?: AlertWatch | undefined
   readonly alertReceivers?: AlertReceivers | undefined
@@ -55,7 +57,7 @@ interface LeaderJobsDeps {
 
 /** All jobs that one process does for the whole store. A new job is an entry here. */
 export function leaderJobs(deps: LeaderJobsDeps): LeaderJob[] {
-  const { store, clock, regions = null, deadFile, inbox, alerts, log } = deps
+  const { store, clock, regions = null, deadFile, inbox, alerts, lookAtDepths, log } = deps
   const bounds = new RestingSweep(store, deps.waitingLimit)
   const preparer = new Preparer({ clock })
   const ends = new DeliveryEnds(store)
@@ -93,6 +95,7 @@ export function leaderJobs(deps: LeaderJobsDeps): LeaderJob[] {
       step: logDeaths(store, clock, deps.leaseMs, log),
     },
     ...(alerts === undefined ? [] : [alertJob(alerts)]),
+    ...(lookAtDepths === undefined ? [] : [depthsJob(lookAtDepths)]),
     {
       name: 'bounds',
       everyMs: sweepMs,
@@ -149,6 +152,19 @@ function alertJob(alerts: AlertWatch): LeaderJob {
     firstAfterMs: 10 * second,
     async step() {
       await alerts.step()
+      return false
+    },
+  }
+}
+
+/** Twice a minute, so that every minute of the history has a look. */
+function depthsJob(look: () => Promise<void>): LeaderJob {
+  return {
+    name: 'depths',
+    everyMs: 30 * second,
+    firstAfterMs: 5 * second,
+    async step() {
+      await look()
       return false
     },
   }

@@ -154,6 +154,18 @@ export class Ledger implements CommitObserver {
     return Turns.by(clock).run(this.#book.rank(app, sort, limit, clock.now()))
   }
 
+  /** How many wait in all, of the applications with any, and at the endpoints with the most: for the history. */
+  async depths(limit: number): Promise<{ scope: number | null; app: number | null; waiting: number }[]> {
+    await this.ready()
+    const apps = [...this.#book.applications()].toSorted(([, a], [, b]) => b - a).slice(0, limit)
+    const worst = await this.worst(null, 'waiting', limit)
+    return [
+      { scope: null, app: null, waiting: this.waiting },
+      ...apps.filter(([app]) => app > 0).map(([scope, waiting]) => ({ scope, app: null, waiting })),
+      ...worst.map(({ endpoint: scope, app, waiting }) => ({ scope, app, waiting })),
+    ]
+  }
+
   /** The place of a waiting delivery: how many rows of its queue lie in front of it. It reads some thousand rows at most. */
   async position(endpoint: number, place: RowPlace): Promise<Position> {
     const entry = this.#book.entry(endpoint)

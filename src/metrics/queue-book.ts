@@ -101,6 +101,11 @@ export class QueueBook {
     return total
   }
 
+  /** The waiting deliveries of every application that has any. */
+  *applications(): Iterable<readonly [app: number, waiting: number]> {
+    for (const [app, { waiting }] of this.#apps) if (waiting > 0) yield [app, waiting]
+  }
+
   /** The queues that are worst off, the worst first. */
   *rank(app: number | null, sort: QueueSort, limit: number, now: EpochMs): Sliced<readonly RankedQueue[]> {
     const isWorse = (a: RankedQueue, b: RankedQueue) => {

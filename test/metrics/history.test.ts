@@ -84,12 +84,12 @@ function counting(open: Open): void {
     await world.settle(worker, settlement(two, { ...row, class: 1, attempts: 1 }, { state: 'dead', reason: 'aged' }))
     assert.equal(await world.settle(worker + 1000, settlement(one, row, { state: 'delivered' })), 'fenced')
     await stop()
-    const all = { accepted: 2, delivered: 1, failed: 2, dead: 1, dropped: 1, status2xx: 1, status5xx: 2 }
+    const all = { accepted: 2, arrived: 2, delivered: 1, failed: 2, dead: 1, dropped: 1, status2xx: 1, status5xx: 2 }
     const wanted = new Map([
       [serverScope, { ...all, waits: 2, latencies: 3 }],
       [app.key, { ...all, waits: 2, latencies: 3 }],
-      [one.key, { delivered: 1, status2xx: 1, waits: 1, latencies: 1 }],
-      [two.key, { failed: 2, dead: 1, dropped: 1, status5xx: 2, waits: 1, latencies: 2 }],
+      [one.key, { arrived: 1, delivered: 1, status2xx: 1, waits: 1, latencies: 1 }],
+      [two.key, { arrived: 1, failed: 2, dead: 1, dropped: 1, status5xx: 2, waits: 1, latencies: 2 }],
     ])
     for (const [scope, counts] of wanted) {
       for (const sums of await totalsOf(store, scope)) {
@@ -130,8 +130,10 @@ function counting(open: Open): void {
     }
     state.fate = 'well'
     await stop()
-    for (const sums of await totalsOf(store, serverScope)) assert.deepEqual(sums.toJSON(), { accepted: fates.length })
-    for (const sums of await totalsOf(store, endpoint.app)) assert.deepEqual(sums.toJSON(), { accepted: fates.length })
+    for (const sums of await totalsOf(store, serverScope))
+      assert.deepEqual(sums.toJSON(), { accepted: fates.length, arrived: fates.length })
+    for (const sums of await totalsOf(store, endpoint.app))
+      assert.deepEqual(sums.toJSON(), { accepted: fates.length, arrived: fates.length })
   })
 }
 
@@ -164,7 +166,7 @@ test('counts are written when the process stops', async (t) => {
   const endpoint = await world.endpoint(await world.application())
   await world.publish([endpoint])
   await stop()
-  for (const sums of await totalsOf(store, serverScope)) assert.deepEqual(sums.toJSON(), { accepted: 1 })
+  for (const sums of await totalsOf(store, serverScope)) assert.deepEqual(sums.toJSON(), { accepted: 1, arrived: 1 })
 })
 
 test('more endpoints than are followed by the minute are followed by the hour, and an application takes its share', async (t) => {
@@ -210,7 +212,7 @@ test('counts that could not be written for an hour are given up, so that no merg
   state.fate = 'well'
   await world.publish([endpoint])
   await stop()
-  for (const sums of await totalsOf(store, serverScope)) assert.deepEqual(sums.toJSON(), { accepted: 1 })
+  for (const sums of await totalsOf(store, serverScope)) assert.deepEqual(sums.toJSON(), { accepted: 1, arrived: 1 })
 })
 
 test('whatever fails and however the clock jumps, minutes and hours both add up to what was counted', async (t) => {
@@ -248,4 +250,19 @@ test('whatever fails and however the clock jumps, minutes and hours both add up 
     }),
     { numRuns: 40 },
   )
+})
+
+test('how many wait is kept as the mean of all looks, over hours and processes, and is unknown without a look', () => {
+  const [quiet, first, second] = [new Sums(), new Sums(), new Sums()]
+  assert.equal(quiet.meanWaiting, undefined)
+  for (const [sums, waiting] of [
+    [first, 100],
+    [first, 300],
+    [second, 500],
+  ] as const) {
+    sums.add('waiting', waiting)
+    sums.add('looks', 1)
+  }
+  assert.equal(first.meanWaiting, 200)
+  assert.equal(Sums.read(first.toJSON()).merge(second).meanWaiting, 300)
 })

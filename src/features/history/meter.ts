@@ -39,6 +39,13 @@ export interface HistoryLimits {
 
 const defaultLimits: HistoryLimits = { byMinute: 2000, byMinutePerApp: 500, followed: 20_000 }
 
+/** How many deliveries wait: at an endpoint, or of an application, whose `app` is null; of the server, whose scope is. */
+export interface QueueDepth {
+  readonly scope: number | null
+  readonly app: number | null
+  readonly waiting: number
+}
+
 interface HistoryDeps {
   readonly store: Pick<Store, 'writeHistory'>
   readonly clock: Clock
@@ -154,13 +161,33 @@ export class HistoryWriter implements CommitObserver {
     this.#writer = deps.newWriter()
   }
 
-  accepted({ app, special }: Publication, merged: readonly number[]): void {
+  /** Notes how many deliveries wait: of the server, of applications and of endpoints. The leader does so for all. */
+  look(depths: readonly QueueDepth[]): void {
     this.#turn()
+    for (const { scope, app, waiting } of depths) {
+      const sums = this.#sums(scope ?? serverScope, app)
+      sums?.add('waiting', waiting)
+      sums?.add('looks', 1)
+    }
+  }
+
+  accepted({ app, special, endpoints }: Publication, merged: readonly number[]): void {
+    this.#turn()
+    this.#arrived(app, endpoints, special)
     this.#sums(serverScope, null)?.add('accepted', 1)
     this.#sums(app, null)?.add('accepted', 1)
     for (const endpoint of merged) this.#count(app, endpoint, 'coalesced')
     if (special === undefined) return
     for (const { endpoint, drop } of special) if (drop !== undefined) this.#count(app, endpoint, endOf(drop))
+  }
+
+  #arrived(app: number, endpoints: readonly number[], special: Publication['special']): void {
+    const dropped = special?.flatMap(({ endpoint, drop }) => (drop === undefined ? [] : [endpoint])) ?? []
+    this.#sums(serverScope, null)?.add('arrived', endpoints.length - dropped.length)
+    this.#sums(app, null)?.add('arrived', endpoints.length - dropped.length)
+    for (const endpoint of endpoints) {
+      if (dropped.length === 0 || !dropped.includes(endpoint)) this.#sums(endpoint, app)?.add('arrived', 1)
+    }
   }
 
   coalesced(app: number, endpoints: readonly number[]): void {

@@ -11,16 +11,16 @@ import type { Services } from '../../operations/services.ts'
 import { readInstants, refuseIf } from '../../operations/validate.ts'
 import { type Endpoint, managementApplication } from '../endpoints/rules.ts'
 import {
-  type Counter,
-  counters,
   hourMs,
   latestSteps,
   longestSeriesMs,
   pointsLimit,
+  type ShownCounter,
   type Sketch,
   type Steps,
   Sums,
   serverScope,
+  shownCounters,
   stepsBetween,
 } from './rules.ts'
 import type { HistoryPlace, HistoryRange, ReadHistory } from './store.ts'
@@ -63,7 +63,7 @@ const Quantiles = Type.Object({ p50: quantiles('Median.'), p95: quantiles('95 %.
 const total = (description: string) => nullable(Type.Number({ description }))
 const TotalQuantiles = Type.Object({ p50: total('Median.'), p95: total('95 %.'), p99: total('99 %.') })
 
-const meanings: Readonly<Record<Counter, string>> = {
+const meanings: Readonly<Record<ShownCounter, string>> = {
   accepted: 'Messages accepted; always 0 for an endpoint.',
   delivered: 'Deliveries that succeeded.',
   failed: 'Attempts that failed.',
@@ -76,10 +76,11 @@ const meanings: Readonly<Record<Counter, string>> = {
   status4xx: 'Attempts answered 4xx.',
   status5xx: 'Attempts answered 5xx.',
   statusNone: 'Attempts without an answer.',
+  arrived: 'Deliveries that began to wait.',
 }
 
-function perCounter<T>(make: (name: Counter) => T): Record<Counter, T> {
-  return Object.fromEntries(counters.map((name) => [name, make(name)])) as Record<Counter, T>
+function perCounter<T>(make: (name: ShownCounter) => T): Record<ShownCounter, T> {
+  return Object.fromEntries(shownCounters.map((name) => [name, make(name)])) as Record<ShownCounter, T>
 }
 
 const waitMeaning = 'From when a delivery was due to its first attempt, in milliseconds; null without one.'
@@ -92,6 +93,7 @@ const HistoryOut = Type.Object({
   series: Type.Object(
     {
       ...perCounter((name) => counts(meanings[name])),
+      waiting: quantiles('Waiting deliveries, in the mean of the time; null where none were counted.'),
       waitMs: described(Quantiles, waitMeaning),
       latencyMs: described(Quantiles, latencyMeaning),
     },
@@ -250,6 +252,7 @@ function toHistoryOut({ steps, points }: Awaited<ReturnType<typeof addUp>>): Out
     ...timesOf(steps),
     series: {
       ...perCounter((name) => points.map((sums) => sums.get(name))),
+      waiting: points.map(({ meanWaiting }) => (meanWaiting === undefined ? null : Math.round(meanWaiting * 10) / 10)),
       waitMs: perQuantile((share) => points.map(({ wait }) => quantileOf(wait, share))),
       latencyMs: perQuantile((share) => points.map(({ latency }) => quantileOf(latency, share))),
     },

@@ -2,7 +2,8 @@ import type { EpochMs } from '../../domain/clock.ts'
 
 /**
  * The counters of the history. `accepted` counts messages; `failed` counts attempts; the ends of deliveries are `delivered`,
- * `dead`, `coalesced`, `dropped` and `expired`; the others count attempts by the class of their status.
+ * `dead`, `coalesced`, `dropped` and `expired`; `arrived` counts deliveries that began to wait. `waiting` sums how many waited at
+ * each of `looks`, so that it adds up over processes and hours, too. The others count attempts by the class of their status.
  */
 export const counters = [
   'accepted',
@@ -17,7 +18,13 @@ export const counters = [
   'status4xx',
   'status5xx',
   'statusNone',
+  'arrived',
+  'waiting',
+  'looks',
 ] as const
+/** The counters that are shown as they are. Waiting deliveries are shown as their mean over the looks. */
+export const shownCounters = counters.filter((name) => name !== 'waiting' && name !== 'looks')
+export type ShownCounter = Exclude<Counter, 'waiting' | 'looks'>
 export type Counter = (typeof counters)[number]
 
 const places = Object.fromEntries(counters.map((name, place) => [name, place])) as Record<Counter, number>
@@ -73,6 +80,12 @@ export class Sums {
     this.latency.merge(other.latency)
     this.byHour ||= other.byHour
     return this
+  }
+
+  /** How many deliveries waited in the mean of all looks; undefined without a look. */
+  get meanWaiting(): number | undefined {
+    const looks = this.get('looks')
+    return looks === 0 ? undefined : this.get('waiting') / looks
   }
 
   /** A quantile of the delay of first attempts that is ours: nearly all have none, and only the others are kept. */

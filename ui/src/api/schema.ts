@@ -336,11 +336,11 @@ export type HistoryOut = { since: string; until: string; stepSeconds: number; se
 
 export type HistoryRange = "15m" | "1h" | "24h" | "7d" | "90d"
 
-export type HistorySeriesOut = { accepted: number[]; delivered: number[]; failed: number[]; dead: number[]; coalesced: number[]; dropped: number[]; expired: number[]; status2xx: number[]; status3xx: number[]; status4xx: number[]; status5xx: number[]; statusNone: number[]; waitMs: PercentileSeriesOut; latencyMs: PercentileSeriesOut }
+export type HistorySeriesOut = { accepted: number[]; delivered: number[]; failed: number[]; dead: number[]; coalesced: number[]; dropped: number[]; expired: number[]; status2xx: number[]; status3xx: number[]; status4xx: number[]; status5xx: number[]; statusNone: number[]; arrived: number[]; waiting: (number | null)[]; waitMs: PercentileSeriesOut; latencyMs: PercentileSeriesOut }
 
 export type HistorySparklinesRange = "24h" | "7d"
 
-export type HistoryTotalsOut = { accepted: number; delivered: number; failed: number; dead: number; coalesced: number; dropped: number; expired: number; status2xx: number; status3xx: number; status4xx: number; status5xx: number; statusNone: number; waitMs: PercentilesOut; latencyMs: PercentilesOut }
+export type HistoryTotalsOut = { accepted: number; delivered: number; failed: number; dead: number; coalesced: number; dropped: number; expired: number; status2xx: number; status3xx: number; status4xx: number; status5xx: number; statusNone: number; arrived: number; waitMs: PercentilesOut; latencyMs: PercentilesOut }
 
 export type InboxOut = { waiting: number; oldestMs: number | null; refused: number; data: RefusedRowOut[] }
 
