@@ -74,7 +74,10 @@ export function openVault(keys: readonly VaultKey[], randomBytes: (length: numbe
       decipher.setAAD(contextOf(place, id))
       decipher.setAuthTag(Buffer.from(tag, 'base64'))
       try {
-        return decipher.update(body, 'base64', 'utf8') + decipher.final('utf8')
+        // As buffers: with texts, Node makes a decoder for each, which is a quarter of the whole.
+        const text = decipher.update(Buffer.from(body, 'base64'))
+        decipher.final()
+        return text.toString('utf8')
       } catch (error) {
         const reason = 'the record was changed, or the key is another one of the same id'
         throw new SealError(`the ${what} do not open with the encryption key ${id}: ${reason}`, { cause: error })

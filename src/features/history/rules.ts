@@ -99,9 +99,9 @@ export class Sums {
 
   toJSON(): StoredSums {
     const stored: Record<string, unknown> = {}
-    for (const [place, name] of counters.entries()) {
+    for (let place = 0; place < counters.length; place++) {
       const count = this.#counts[place] as number
-      if (count > 0) stored[name] = count
+      if (count > 0) stored[counters[place] as Counter] = count
     }
     if (this.wait.count > 0) stored.wait = this.wait.toJSON()
     if (this.heldUp.count > 0) stored.heldUp = this.heldUp.toJSON()
@@ -291,7 +291,8 @@ export class Sketch {
   toJSON(): number[] {
     const written: number[] = []
     let before = 0
-    for (const [place, count] of this.#counts.entries()) {
+    for (let place = 0; place < this.#counts.length; place++) {
+      const count = this.#counts[place] as number
       if (count === 0) continue
       written.push(this.#first + place - before, count)
       before = this.#first + place

@@ -18,8 +18,21 @@ export function shortQueues(connection: Connection): (endpoint: number, now: num
     if (found.length > shortRows) return undefined
     const rows: [PendingRow[], PendingRow[], PendingRow[]] = [[], [], []]
     let next: number | undefined
-    for (const [rowClass, ...values] of found) {
-      const row = pendingRow(rowClass, ...values)
+    for (const [rowClass, message, dueAt, attempts, prior, orderKey, variant, age, late, retryIn, expiresIn] of found) {
+      // Named one by one: a rest of each row would be one more list.
+      const row = pendingRow(
+        rowClass,
+        message,
+        dueAt,
+        attempts,
+        prior,
+        orderKey,
+        variant,
+        age,
+        late,
+        retryIn,
+        expiresIn,
+      )
       if (rowClass !== timed || row.dueAt <= now) rows[rowClass].push(row)
       else next ??= row.dueAt - now
     }
