@@ -92,6 +92,7 @@ applications:
     const text = await sluice('export')
     assert.doesNotMatch(text, /whsec|billing/)
     const [acme] = parse(text).applications
+    assert.deepEqual(Object.keys(acme.endpoints[0]), ['uid', 'url', 'eventTypes', 'retry'], 'defaults are left out')
     assert.deepEqual([acme.uid, acme.endpoints[0].uid, acme.schedules[0].uid], ['acme', 'main', 'nightly'])
     assert.match(await sluice('apply -f -', 0, text), /already/)
     assert.match(await sluice('export --app acme --secrets'), /secret: whsec_/)

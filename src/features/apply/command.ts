@@ -6,7 +6,7 @@ import { counted } from '../../cli/table.ts'
 import { CommandError, exitCode } from '../../cli/terminal.ts'
 import type { Terminal } from '../../runtime/process.ts'
 import { difference, type Present, type Step, stepLines } from './difference.ts'
-import { isSettable } from './settable.ts'
+import { isDefault, isSettable } from './settable.ts'
 import {
   type Fields,
   isFields,
@@ -268,7 +268,8 @@ async function exportState({ client, options, terminal, json }: Session): Promis
   const toFile = (kind: Kind, item: Item): Fields => {
     const named = { [kinds[kind].named]: nameIn(kind, item) }
     const fields = Object.entries(item).filter(
-      ([name, value]) => isSettable(kind, name) && !answered.has(name) && !isUnset(value),
+      ([name, value]) =>
+        isSettable(kind, name) && !answered.has(name) && !isDefault(kind, name, value) && !isEmpty(value),
     )
     return { ...named, ...(Object.fromEntries(fields) as Fields) }
   }
@@ -298,8 +299,8 @@ async function exportState({ client, options, terminal, json }: Session): Promis
   terminal.print(json ? JSON.stringify(state, null, 2) : stringify(state, { lineWidth: 120 }).trimEnd())
 }
 
-/** A field that says nothing: null, and empty collections. */
-function isUnset(value: unknown): boolean {
-  if (value === null || value === '' || value === false) return true
+/** An empty collection or text. */
+function isEmpty(value: unknown): boolean {
+  if (value === '') return true
   return (Array.isArray(value) && value.length === 0) || (isFields(value) && Object.keys(value).length === 0)
 }
