@@ -2,7 +2,8 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { pageItems } from '../../../src/domain/api.ts'
 import { ownParts } from '../../../src/features/views/noun.ts'
-import { type Answer, call } from '../api/call.ts'
+import { toApiError } from '../api/ask.ts'
+import { type Answer, type ApiError, call } from '../api/call.ts'
 import { forms } from '../api/forms.ts'
 import type { ViewIn, ViewOut } from '../api/schema.ts'
 import { act } from '../parts/act.ts'
@@ -10,7 +11,7 @@ import { Button } from '../parts/button.tsx'
 import { confirm, Dialog } from '../parts/dialog.tsx'
 import { Form, labelOf, type Values } from '../parts/form.tsx'
 import { Icon } from '../parts/icon.tsx'
-import { Empty, Page } from '../parts/page.tsx'
+import { Empty, Failure, Page } from '../parts/page.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { say } from '../parts/toast.tsx'
 import { path, query } from '../router.ts'
@@ -19,20 +20,32 @@ import { isAdmin } from '../session.ts'
 /** The views of the server by name, for the side and the page; undefined until they have been read. */
 const saved = signal<readonly ViewOut[] | undefined>(undefined)
 
+/** Why they could not be read. */
+const trouble = signal<ApiError | undefined>(undefined)
+
 /** Reads all views: a server has 500 at most. */
 async function loadViews(): Promise<void> {
+  try {
+    saved.value = await allViews()
+    trouble.value = undefined
+  } catch (error) {
+    trouble.value = toApiError(error)
+    // The side keeps those that it had, but not those of a caller who may see more.
+    if ([401, 403].includes(trouble.value.status)) saved.value = undefined
+  }
+}
+
+async function allViews(): Promise<ViewOut[]> {
   const all: ViewOut[] = []
   for (let iterator: string | null = null, done = false; !done; ) {
-    const page: Answer<'GET /view'> | undefined = await call('GET /view', {
+    const page: Answer<'GET /view'> = await call('GET /view', {
       query: { limit: pageItems.most, ...(iterator !== null && { iterator }) },
-    }).catch(() => undefined)
-    // The side shows the views that it had; a page that cannot reach the server says so.
-    if (page === undefined) return
+    })
     all.push(...page.data)
     iterator = page.iterator
     done = page.done
   }
-  saved.value = all.toSorted((a, b) => a.name.localeCompare(b.name))
+  return all.toSorted((a, b) => a.name.localeCompare(b.name))
 }
 
 /** The list of a view: the page with its filter in the address. */
@@ -136,6 +149,7 @@ export function ViewsPage() {
   ]
   return (
     <Page title="Views">
+      {trouble.value && <Failure error={trouble.value} retry={loadViews} />}
       <div class="card">
         <Table
           label="Views"
@@ -145,11 +159,15 @@ export function ViewsPage() {
           hrefOf={hrefOf}
           rowHeight={56}
           onEnd={() => {}}
-          isLoading={saved.value === undefined}
+          isLoading={saved.value === undefined && trouble.value === undefined}
           empty={
-            <Empty title="No views yet">
-              Filter the endpoints or the dead letters, and save the filter: all operators see it in the side bar.
-            </Empty>
+            trouble.value ? (
+              <span />
+            ) : (
+              <Empty title="No views yet">
+                Filter the endpoints or the dead letters, and save the filter: all operators see it in the side bar.
+              </Empty>
+            )
           }
         />
       </div>
