@@ -7,6 +7,8 @@ import { buildWorker } from './build.ts'
 /** The settings of an edge on this machine: the variables and secrets of the Worker, and the place of its storage. */
 export interface EdgeSettings {
   readonly variables: Readonly<Record<string, unknown>>
+  /** Entries of the KV namespace ROUTES, by name. */
+  readonly routes?: Readonly<Record<string, object>>
   readonly folder: string
   readonly port: number
 }
@@ -18,8 +20,8 @@ export const compatibility = { date: '2026-07-01', flags: ['nodejs_compat'] } as
 export const workerName = 'edge'
 
 /** Runs the Worker in workerd, the runtime of Cloudflare, on 127.0.0.1. Its storage is a folder, which the next run finds. */
-export async function openEdge({ variables, folder, port }: EdgeSettings): Promise<Miniflare> {
-  return new Miniflare({
+export async function openEdge({ variables, routes, folder, port }: EdgeSettings): Promise<Miniflare> {
+  const edge = new Miniflare({
     name: workerName,
     host: '127.0.0.1',
     port,
@@ -30,10 +32,15 @@ export async function openEdge({ variables, folder, port }: EdgeSettings): Promi
     durableObjects: Object.fromEntries(
       Object.entries(bindings).map(([binding, className]) => [binding, { className, useSQLite: true }]),
     ),
-    kvNamespaces: ['DELIVERED'],
+    kvNamespaces: ['DELIVERED', ...(routes === undefined ? [] : ['ROUTES'])],
     defaultPersistRoot: folder,
     unsafeInspectDurableObjects: true,
   })
+  for (const [name, route] of Object.entries(routes ?? {})) {
+    const namespace = await edge.getKVNamespace('ROUTES')
+    await namespace.put(name, JSON.stringify(route))
+  }
+  return edge
 }
 
 const usage = 'Usage: npm run local -w edge -- VARIABLES.json [--port 8787] [--folder edge/dist/state]'

@@ -1,4 +1,5 @@
 import { refuse } from './answer.ts'
+import { keptRoute } from './kept-routes.ts'
 import { type Env, leastToken, type Route, routesOf } from './route.ts'
 import { attempted } from './storage.ts'
 
@@ -18,7 +19,7 @@ const largest = Number.MAX_SAFE_INTEGER
  */
 export async function operate(request: Request, env: Env, path: readonly string[]): Promise<Response> {
   const routes = routesOf(env)
-  const isHealthy = routes.problems.size === 0 && routes.byName.size > 0
+  const isHealthy = routes.problems.size === 0 && (routes.byName.size > 0 || env.ROUTES !== undefined)
   if (path.length === 1 && path[0] === 'health') {
     return Response.json({ healthy: isHealthy, routes: routes.byName.size }, { status: isHealthy ? 200 : 500 })
   }
@@ -27,7 +28,8 @@ export async function operate(request: Request, env: Env, path: readonly string[
   }
   const [noun, name = '', failure] = path
   if (noun === 'status' && path.length === 1) return overview(env)
-  const route = routes.byName.get(name)
+  const kept = routes.byName.has(name) ? undefined : await keptRoute(name, env, Date.now())
+  const route = routes.byName.get(name) ?? (kept && 'route' in kept ? kept.route : undefined)
   if (route !== undefined && noun === 'status' && path.length === 2) return status(env, route)
   if (route === undefined || noun !== 'failures' || path.length > 3) {
     return refuse('not_found', `There is no ${request.method} /-/${path.join('/').slice(0, 100)}.`)

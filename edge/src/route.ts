@@ -17,6 +17,8 @@ export interface Env {
   readonly OUTBOX: DurableObjectNamespace<Outbox>
   /** Only for routes with `dedupe = "kv"`. */
   readonly DELIVERED?: KVNamespace
+  /** Further relays, one entry each: the name, and the fields with `secret` as JSON. */
+  readonly ROUTES?: KVNamespace
   /** The bearer token of the routes below `/-/`; without it they do not exist. */
   readonly EDGE_TOKEN?: string
 }
@@ -71,7 +73,7 @@ export interface Routes {
 
 /** A shorter bearer token opens nothing. */
 export const leastToken = 16
-const namePattern = /^[a-z0-9_]{1,63}$/
+export const namePattern = /^[a-z0-9_]{1,63}$/
 const read = new WeakMap<object, Routes>()
 
 /** The routes, read once per isolate. A wrong route is a problem of its own and stops no other. */
@@ -100,14 +102,14 @@ export function routesOf(env: Env): Routes {
   return routes
 }
 
-function problemOf(error: unknown): string {
+export function problemOf(error: unknown): string {
   if (error instanceof AppError && error.fields.length > 0) {
     return error.fields.map(({ at, message }) => `${at.slice(1).join('.')} ${message}`).join('; ')
   }
   return error instanceof Error ? error.message : String(error)
 }
 
-function readRoute(name: string, env: Env, variable: unknown): Route {
+export function readRoute(name: string, env: Env, variable: unknown, secrets = secretsOf(env, name)): Route {
   const values = readFields(typeof variable === 'string' ? JSON.parse(variable) : variable)
   const field = <T>(of: string) => values[of] as T
   const ms = (of: string) => field<number>(of) * 1000
@@ -119,7 +121,6 @@ function readRoute(name: string, env: Env, variable: unknown): Route {
     timeoutMs: ms('timeoutSeconds'),
     shards: field('shards'),
   }
-  const secrets = secretsOf(env, name)
   if (mode === 'relay') {
     const dedupe = field<RelayRoute['dedupe']>('dedupe')
     if (dedupe === 'kv' && env.DELIVERED === undefined) {
@@ -162,7 +163,10 @@ function sourceOf(
 
 /** The secrets of a route: several during a rotation, one per line. A secret that a provider takes may contain spaces. */
 function secretsOf(env: Env, name: string): string[] {
-  const value: unknown = (env as unknown as Readonly<Record<string, unknown>>)[`SECRET_${name}`]
+  return secretsIn((env as unknown as Readonly<Record<string, unknown>>)[`SECRET_${name}`])
+}
+
+export function secretsIn(value: unknown): string[] {
   return typeof value === 'string' ? value.split(/\r?\n/).filter((secret) => secret.trim() !== '') : []
 }
 

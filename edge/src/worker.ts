@@ -2,6 +2,7 @@ import { refuse } from './answer.ts'
 import { coalesce } from './coalesce.ts'
 import { type Incoming, readIncoming } from './incoming.ts'
 import { ingress } from './ingress.ts'
+import { keptRoute } from './kept-routes.ts'
 import { operate } from './operator.ts'
 import { relay } from './relay.ts'
 import { type Env, type Route, routesOf } from './route.ts'
@@ -29,9 +30,11 @@ async function handle(request: Request, env: Env): Promise<Response> {
   const [, first = '', ...rest] = new URL(request.url).pathname.split('/')
   if (first === '-') return operate(request, env, rest)
   const routes = routesOf(env)
-  const problem = routes.problems.get(first)
+  const kept =
+    routes.byName.has(first) || routes.problems.has(first) ? undefined : await keptRoute(first, env, Date.now())
+  const problem = routes.problems.get(first) ?? (kept && 'problem' in kept ? kept.problem : undefined)
   if (problem !== undefined) return refuse('misconfigured', 'The route is not set up right; see the log of the Worker.')
-  const route = routes.byName.get(first)
+  const route = routes.byName.get(first) ?? (kept && 'route' in kept ? kept.route : undefined)
   if (route === undefined || rest.length > 0) return refuse('unknown_route', 'No route has this path.')
   // A provider may shake hands with GET; its judge decides.
   if (request.method !== 'POST' && route.mode !== 'ingress') {

@@ -52,7 +52,10 @@ export class Edge {
   #url = ''
   #calls = 0
 
-  private constructor(variables: Readonly<Record<string, unknown>>) {
+  readonly #kept: Readonly<Record<string, object>> | undefined
+
+  private constructor(variables: Readonly<Record<string, unknown>>, kept?: Readonly<Record<string, object>>) {
+    this.#kept = kept
     this.folder = mkdtempSync(join(tmpdir(), 'sluice-edge-'))
     this.#variables = { EDGE_TOKEN: token, ...variables }
   }
@@ -62,12 +65,14 @@ export class Edge {
     t: TestContext,
     routes: Readonly<Record<string, object>>,
     secrets: Readonly<Record<string, string>> = {},
+    /** Entries of the KV namespace ROUTES. */
+    kept?: Readonly<Record<string, object>>,
   ): Promise<Edge> {
     const variables = Object.keys(routes).flatMap((name) => [
       [`ROUTE_${name}`, { allowHttp: true, ...routes[name] }],
       [`SECRET_${name}`, secrets[name] ?? secret],
     ])
-    const edge = new Edge(Object.fromEntries(variables))
+    const edge = new Edge(Object.fromEntries(variables), kept)
     atEnd(t, async () => {
       await edge.#agent.destroy()
       await edge.kill()
@@ -85,7 +90,7 @@ export class Edge {
   async start(changed: Readonly<Record<string, unknown>> = {}): Promise<void> {
     Object.assign(this.#variables, changed)
     const port = this.#url === '' ? 0 : Number(new URL(this.#url).port)
-    const settings = { variables: this.#variables, folder: this.folder, port }
+    const settings = { variables: this.#variables, routes: this.#kept, folder: this.folder, port }
     const entry = join(import.meta.dirname, 'edge-process.ts')
     // A group of its own, so that one signal ends both Miniflare and workerd.
     const child = spawn(process.execPath, [entry, JSON.stringify(settings)], {
