@@ -88,6 +88,8 @@ const mayScan = [
   'as page join lane',
   // A page of lanes is sorted by the way they look.
   'group by owned, stopped, due',
+  // A few places of one queue are put in their order.
+  'as numbered where n %',
   // Of a fleet with regions, a few times per lease.
   'group by owner, region',
   'group by region',
