@@ -107,6 +107,23 @@ export function importProblems(path: string, imports: readonly string[], modules
   ]
 }
 
+/** Files that know of a destination its key, its kind, its limits and the outcome of an attempt, and no more. */
+const ofAnyKind =
+  /^engine\/|^domain\/(?:judge|health|scheduler|lane|queue|rate|retry|slot-use|outcome)\.ts$|^features\/why\/(?!routes|schemas|command)|^features\/doctor\/\w+-rules\.ts$/
+/** Names of fields that an endpoint has because its kind is `http`, and statuses in a comparison. */
+const ofHttp =
+  /\b(?:url|method|secrets|signatureHeaders|headerTemplates|clientCertificate|auth)\b|\bstatus (?:[=!]==|[<>]=?) [1-9]/g
+
+/** The places where a file of the core knows one kind of destination, as sentences. Comments and texts do not count. */
+export function kindProblems(path: string, text: string): string[] {
+  if (!ofAnyKind.test(path)) return []
+  const code = text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*|'(?:[^'\\\n]|\\.)*'/g, '')
+  const found = new Set(code.match(ofHttp))
+  return [...found].map(
+    (word) => `${path} says "${word}", which belongs to the kind http: src/sender, or the feature's routes.`,
+  )
+}
+
 function mayImportInsides(path: string): boolean {
   return (
     /^features\/[^/]+$/.test(path) ||

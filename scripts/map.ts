@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
-import { importProblems, layerOf, registries } from './layers.ts'
+import { importProblems, kindProblems, layerOf, registries } from './layers.ts'
 
 /**
  * Prints the house: files and lines per folder, which folder imports which, the longest files, and how many files each
@@ -93,6 +93,7 @@ const problems = [
   ),
   ...longFiles(),
   ...code.flatMap(({ path, imports, modules }) => importProblems(path, imports, modules)),
+  ...code.flatMap(({ path, text }) => kindProblems(path, text)),
   ...featureProblems(),
 ]
 for (const problem of problems) console.error(problem)

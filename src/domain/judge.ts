@@ -56,7 +56,7 @@ export function judge(
   leastWaitMs = 0,
 ): Verdict {
   if (outcome.code === 'delivered') return { state: 'delivered' }
-  if (outcome.status === 410) return { state: 'dead', reason: 'gone' }
+  if (outcome.wish === 'gone') return { state: 'dead', reason: 'gone' }
 
   const drawnMs = drawnWait(policy, attempts, draw)
   if (drawnMs === undefined) return { state: 'dead', reason: 'exhausted' }
@@ -88,11 +88,9 @@ export function inPlace(verdict: Verdict, deadHead: Flow['deadHead']): Verdict {
  * endpoint that gives no token.
  */
 export function laneEffect(outcome: Outcome): LaneEffect {
-  if (outcome.status === 410) return { holdMs: undefined, disable: true }
+  if (outcome.wish === 'gone') return { holdMs: undefined, disable: true }
   if (outcome.code === 'token_failed') return { holdMs: outcome.retryAfterMs, disable: false }
-  if ((outcome.status === 429 || outcome.status === 503) && outcome.retryAfterMs !== undefined) {
-    return { holdMs: outcome.retryAfterMs, disable: false }
-  }
+  if (outcome.wish === 'silence') return { holdMs: outcome.retryAfterMs, disable: false }
   return noEffect
 }
 

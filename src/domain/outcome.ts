@@ -6,6 +6,8 @@ export interface Outcome {
   readonly code: OutcomeCode
   /** The status the receiver answered, 0 when it gave none. */
   readonly status: number
+  /** The wish that its answer states beside the one delivery, as the kind of the destination reads it; undefined for none. */
+  readonly wish: Wish | undefined
   /** The wait that Retry-After asked for, bounded, or until the next request for a token; undefined without either. */
   readonly retryAfterMs: number | undefined
   /** The first bytes of the answer's body, as they came. */
@@ -17,6 +19,12 @@ export interface Outcome {
   /** The split of the duration; undefined when no attempt was made. */
   readonly timings?: Timings | undefined
 }
+
+/**
+ * The wish of a receiver, whatever its kind. `gone`: no deliveries any more. `silence`: none for `retryAfterMs`. `fewer`: a lower
+ * rate. `relief`: it says that it is unwell.
+ */
+export type Wish = 'gone' | 'silence' | 'fewer' | 'relief'
 
 /** Names in lower case and their values. The name `…` says how many further headers were left out. */
 export type ResponseHeaders = Readonly<Record<string, string>>
@@ -47,9 +55,9 @@ export const outcomeCodes = [
 export type OutcomeCode = (typeof outcomeCodes)[number]
 
 /**
- * The meaning of an outcome for its receiver's health. `unwell`: no answer, or 5xx. `crowded`: 429 without a time. `well`: an
- * answer, whether it accepts the message or not. `nothing`: a Retry-After, which the lane obeys, a 410, or no fault of the
- * receiver, such as a token endpoint that gives no token or an egress proxy that is down.
+ * The meaning of an outcome for its receiver's health. `unwell`: no answer, or one that says so. `crowded`: a wish for fewer
+ * deliveries. `well`: an answer, whether it accepts the message or not. `nothing`: a wish for silence, which the lane obeys, or for
+ * no deliveries any more, or no fault of the receiver, such as a token endpoint that gives no token or an egress proxy that is down.
  */
 export type HealthSignal = 'well' | 'unwell' | 'crowded' | 'nothing'
 
@@ -61,18 +69,13 @@ export function counts(code: OutcomeCode): boolean {
 /** Outcomes that say nothing about the receiver: it was not asked. */
 const noFault: ReadonlySet<OutcomeCode> = new Set(['aborted', 'internal', 'untried', 'proxy_failed', 'token_failed'])
 
-export function signalOf({
-  code,
-  status,
-  retryAfterMs,
-}: Pick<Outcome, 'code' | 'status' | 'retryAfterMs'>): HealthSignal {
+export function signalOf({ code, wish }: Pick<Outcome, 'code' | 'wish'>): HealthSignal {
   if (code === 'delivered' || code === 'redirected') return 'well'
   if (noFault.has(code)) return 'nothing'
   if (code !== 'refused') return 'unwell'
-  if ((status === 429 || status === 503) && retryAfterMs !== undefined) return 'nothing'
-  if (status === 410) return 'nothing'
-  if (status === 429) return 'crowded'
-  return status >= 500 ? 'unwell' : 'well'
+  if (wish === 'silence' || wish === 'gone') return 'nothing'
+  if (wish === 'fewer') return 'crowded'
+  return wish === 'relief' ? 'unwell' : 'well'
 }
 
 /**

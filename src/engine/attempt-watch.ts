@@ -19,7 +19,8 @@ export interface WatchedAttempt {
 
 /** An attempt at its start. */
 export interface StartedAttempt {
-  readonly endpoint: Pick<Endpoint, 'id' | 'appId' | 'url' | 'method'>
+  /** The endpoint, for a watcher that knows its kind. */
+  readonly endpoint: Endpoint
   readonly message: {
     readonly id: string
     readonly eventType: string

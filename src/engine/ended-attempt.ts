@@ -22,7 +22,7 @@ export interface JudgedAttempt extends EndedAttempt {
   readonly verdict: Verdict
 }
 
-const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const
+const nothing = { status: 0, wish: undefined, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const
 const cutOff = 'Sluice stopped before an answer came. The attempt does not count, and the delivery is sent again.'
 
 /** The end of an attempt that may not leave, because the worker may have lost its lanes. */

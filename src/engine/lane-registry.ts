@@ -1,5 +1,4 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { isSame } from '../domain/field.ts'
 import { Health } from '../domain/health.ts'
 import { invariant } from '../domain/invariant.ts'
 import { emptyBucketDebt } from '../domain/rate.ts'
@@ -21,10 +20,10 @@ import {
   serves,
   shareOf,
 } from '../features/regions/rules.ts'
+import { keepsConnections, targetOf } from '../sender/destination.ts'
 import type { Sender } from '../sender/send.ts'
 import { bodyShaper } from '../shaping/shape.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
-import { mergedHeaders } from '../wire/headers.ts'
 import type { AppShares } from './app-shares.ts'
 import type { Delivery } from './delivery.ts'
 import type { Loop } from './loop.ts'
@@ -130,19 +129,7 @@ export class LaneRegistry {
 
   #settingsOf(endpoint: CompleteEndpoint): LaneSettings {
     const { sender, healthDefaults } = this.#deps
-    const { url, method, secrets, headers, auth, clientCertificate, timeoutMs, connectTimeoutMs } = endpoint
-    const target = sender.open({
-      ...{ url, method, secrets, headers, auth, timeoutMs, connectTimeoutMs },
-      clientCertificates: clientCertificate,
-      damaged: endpoint.damaged !== undefined,
-      signature: endpoint.flow.signature,
-      signatureHeaders: endpoint.appSettings?.signatureHeaders ?? null,
-      egressProxy: endpoint.flow.egressProxy,
-      region: endpoint.region,
-      endpointId: endpoint.id,
-      headerTemplates: mergedHeaders(endpoint.appSettings?.headerTemplates ?? {}, endpoint.flow.headerTemplates ?? {}),
-      shape: bodyShaper(endpoint),
-    })
+    const target = sender.open(targetOf(endpoint, bodyShaper(endpoint)))
     return { endpoint, target, policy: retryPolicyOf(endpoint), rules: rulesOf(endpoint, healthDefaults) }
   }
 
@@ -177,7 +164,7 @@ export class LaneRegistry {
     const before = owned.endpoint
     const replaced = owned.target
     owned.apply(this.#settingsOf(endpoint), now)
-    if (!isSame(before.clientCertificate, endpoint.clientCertificate)) replaced.retire?.()
+    if (!keepsConnections(before, endpoint)) replaced.retire?.()
     // The lane was moved to a region of other workers. Its attempts end here, and no other begins.
     if (!serves(this.#deps.regions, endpoint.region)) owned.leave()
     const isLimitedOtherwise =

@@ -16,6 +16,7 @@ import { type Deadlines, Timed } from './deadline.ts'
 import type { Connection, Pool } from './pool.ts'
 import type { OutgoingMessage } from './send.ts'
 import type { PreparedTarget } from './target.ts'
+import { wishOf } from './wish.ts'
 
 /** Shared by all attempts of a sender. */
 export interface Wire {
@@ -269,7 +270,8 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     const error = code === 'delivered' ? undefined : (refusal?.message ?? this.#refusal())
     const { durationMs, timings } = this.#times()
     const retryAfterMs = this.#retryAfterMs
-    return { code, status, retryAfterMs, response, responseHeaders: this.#headers, error, durationMs, timings }
+    const wish = wishOf(status, retryAfterMs)
+    return { code, status, wish, retryAfterMs, response, responseHeaders: this.#headers, error, durationMs, timings }
   }
 
   #refusal(): string {

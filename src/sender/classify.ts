@@ -180,5 +180,5 @@ function codeOf(error: Error): string {
 
 /** The outcome of an attempt without an answer; its duration is 0 when it never began. */
 export function unanswered(code: OutcomeCode, error: string): Outcome {
-  return { code, status: 0, retryAfterMs: undefined, response: undefined, error, durationMs: 0 }
+  return { code, status: 0, wish: undefined, retryAfterMs: undefined, response: undefined, error, durationMs: 0 }
 }

@@ -10,6 +10,7 @@ import { retryPolicyOf } from '../../src/features/endpoints/rules.ts'
 const failure: Outcome = {
   code: 'refused',
   status: 500,
+  wish: 'relief',
   retryAfterMs: undefined,
   response: undefined,
   error: undefined,

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
 import { defaultCircuitPolicy, Health, type HealthChange, type HealthRules } from '../../src/domain/health.ts'
 import { type Outcome, signalOf } from '../../src/domain/outcome.ts'
+import { answered } from '../answered.ts'
 
 const policy: CircuitPolicy = {
   failures: 3,
@@ -18,7 +19,7 @@ const rules: HealthRules = { circuit: policy, adaptive: true, disableAfterMs: 0,
 const noJitter = () => 0
 
 function outcome(code: Outcome['code'], status = 0, retryAfterMs?: number): Outcome {
-  return { code, status, retryAfterMs, response: undefined, error: undefined, durationMs: 1 }
+  return answered({ code, status, retryAfterMs, response: undefined, error: undefined, durationMs: 1 })
 }
 const ok = outcome('delivered', 200)
 const down = outcome('refused', 500)

@@ -3,15 +3,23 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { judge, laneEffect } from '../../src/domain/judge.ts'
 import type { Outcome, OutcomeCode } from '../../src/domain/outcome.ts'
-import { type Jitter, jitters, type RetryAfterRule, type RetryPolicy, retryAfterRules } from '../../src/domain/retry.ts'
+import {
+  defaultJitterMs,
+  type Jitter,
+  jitters,
+  type RetryAfterRule,
+  type RetryPolicy,
+  retryAfterRules,
+} from '../../src/domain/retry.ts'
+import { answered as asSent } from '../answered.ts'
 
 function answered(status: number, retryAfterMs?: number): Outcome {
   const code = status >= 200 && status < 300 ? 'delivered' : status >= 300 && status < 400 ? 'redirected' : 'refused'
-  return { code, status, retryAfterMs, response: undefined, error: undefined, durationMs: 1 }
+  return asSent({ code, status, retryAfterMs, response: undefined, error: undefined, durationMs: 1 })
 }
 
 function failed(code: OutcomeCode): Outcome {
-  return { code, status: 0, retryAfterMs: undefined, response: undefined, error: code, durationMs: 1 }
+  return { code, status: 0, wish: undefined, retryAfterMs: undefined, response: undefined, error: code, durationMs: 1 }
 }
 
 function policy(
@@ -156,7 +164,8 @@ test('a Retry-After is never undercut, nor passed but by the later wait, and no 
       (waits, attempts, ageMs, maxAgeMs, jitter, rule, status, retryAfterMs, random) => {
         const outcome = { ...answered(status), retryAfterMs }
         const verdict = judge(attempts, ageMs, outcome, policy(waits, maxAgeMs, jitter, rule), () => random)
-        const longest = jitter === 'decorrelated' ? Math.max(...waits) : (waits[attempts - 1] ?? 0)
+        const added = jitter === 'added' ? defaultJitterMs : 0
+        const longest = added + (jitter === 'decorrelated' ? Math.max(...waits) : (waits[attempts - 1] ?? 0))
         const most = rule === 'receiver' ? (retryAfterMs ?? longest) : Math.max(retryAfterMs ?? 0, longest)
         if (attempts > waits.length) assert.deepEqual(verdict, { state: 'dead', reason: 'exhausted' })
         else if (verdict.state === 'waiting') {

@@ -13,7 +13,7 @@ const second = 1000
 const leaseMs = 3 * second
 const success: Outcome = {
   ...{ code: 'delivered', status: 204, durationMs: 10 },
-  ...{ retryAfterMs: undefined, response: undefined, error: undefined },
+  ...{ wish: undefined, retryAfterMs: undefined, response: undefined, error: undefined },
 }
 
 /** Workers over one store, whose attempts take a while, and all that arrived. */

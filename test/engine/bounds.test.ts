@@ -22,7 +22,7 @@ const minute = 60 * second
 const hour = 60 * minute
 const waitingLimit = 300
 
-const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
+const nothing = { wish: undefined, retryAfterMs: undefined, response: undefined, error: undefined }
 const success: Outcome = { code: 'delivered', status: 204, durationMs: 100, ...nothing }
 const failure: Outcome = { code: 'connect_refused', status: 0, durationMs: 100, ...nothing }
 const circuit: CircuitPolicy = {

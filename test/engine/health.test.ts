@@ -7,6 +7,7 @@ import type { Endpoint } from '../../src/features/endpoints/rules.ts'
 import { healthFacts } from '../../src/features/endpoints/rules.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint } from '../../src/store/store.ts'
+import { answered } from '../answered.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -72,7 +73,7 @@ class Ward {
         const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
         return this.clock.after(50, () => {
           this.underWay--
-          onEnd({ ...nothing, durationMs: 50, ...this.answer() })
+          onEnd(answered({ ...nothing, durationMs: 50, ...this.answer() }))
         })
       }),
       ...engineParts(this.clock),

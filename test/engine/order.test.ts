@@ -8,6 +8,7 @@ import type { Application } from '../../src/features/applications/noun.ts'
 import type { Endpoint } from '../../src/features/endpoints/rules.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Publication, Store } from '../../src/store/store.ts'
+import { answered } from '../answered.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -17,10 +18,10 @@ const second = 1000
 const minute = 60 * second
 
 const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
-const success: Outcome = { code: 'delivered', status: 204, durationMs: 100, ...nothing }
-const failure: Outcome = { code: 'refused', status: 500, durationMs: 100, ...nothing }
-const timeout: Outcome = { code: 'timeout', status: 0, durationMs: 100, ...nothing }
-const gone: Outcome = { code: 'refused', status: 410, durationMs: 100, ...nothing }
+const success: Outcome = answered({ code: 'delivered', status: 204, durationMs: 100, ...nothing })
+const failure: Outcome = answered({ code: 'refused', status: 500, durationMs: 100, ...nothing })
+const timeout: Outcome = answered({ code: 'timeout', status: 0, durationMs: 100, ...nothing })
+const gone: Outcome = answered({ code: 'refused', status: 410, durationMs: 100, ...nothing })
 
 /** Two attempts, ten seconds apart. */
 const twice: RetryPolicy = { waits: { kind: 'list', ms: [10 * second] }, jitter: 'none', maxAgeMs: 10 * minute }

@@ -32,7 +32,14 @@ test('an attempt that is recorded after an outage of the store began when it beg
       begunAt = clock.now()
       isDown = true
       clock.soon(onLeave)
-      const answer = { status: 204, retryAfterMs: undefined, response: undefined, error: undefined, durationMs: 100 }
+      const answer = {
+        status: 204,
+        wish: undefined,
+        retryAfterMs: undefined,
+        response: undefined,
+        error: undefined,
+        durationMs: 100,
+      }
       return clock.after(100, () => onEnd({ ...answer, code: 'delivered' }))
     }),
     onTrouble: () => {},
@@ -73,7 +80,14 @@ test('a worker whose lease is not renewed in time gives its attempts up, says ho
     sender: sendingBy((_target, _message, onLeave, onEnd) => {
       begun++
       clock.soon(onLeave)
-      const nothing = { status: 0, retryAfterMs: undefined, response: undefined, error: undefined, durationMs: 0 }
+      const nothing = {
+        status: 0,
+        wish: undefined,
+        retryAfterMs: undefined,
+        response: undefined,
+        error: undefined,
+        durationMs: 0,
+      }
       return () => onEnd({ ...nothing, code: 'aborted' })
     }),
     log: (sentence) => said.push(sentence),

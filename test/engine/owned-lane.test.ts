@@ -57,7 +57,7 @@ test('an endpoint that failed for too long is closed as soon as that is judged',
   const lane = aLane()
   lane.apply({ ...plain, rules: { ...plain.rules, disableAfterMs: 1000 } }, 0)
   const failure: Outcome = {
-    ...{ code: 'refused', status: 500, durationMs: 1 },
+    ...{ code: 'refused', status: 500, wish: 'relief', durationMs: 1 },
     ...{ retryAfterMs: undefined, response: undefined, error: undefined },
   }
   const attempt = (now: number) => lane.endAttempt(endOf(new Delivery(lane, row(1), now), failure, false, now), () => 0)

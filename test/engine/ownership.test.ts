@@ -12,7 +12,7 @@ import { engineParts, sendingBy, serverDefaults } from './engine-under-test.ts'
 const second = 1000
 const success: Outcome = {
   ...{ code: 'delivered', status: 204, durationMs: 10 },
-  ...{ retryAfterMs: undefined, response: undefined, error: undefined },
+  ...{ wish: undefined, retryAfterMs: undefined, response: undefined, error: undefined },
 }
 
 test('a lane released while a claim is under way has one owner afterwards', async (t) => {

@@ -6,6 +6,7 @@ import { Engine } from '../../src/engine/engine.ts'
 import type { Endpoint } from '../../src/features/endpoints/rules.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint, Store } from '../../src/store/store.ts'
+import { answered } from '../answered.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -68,8 +69,10 @@ class Runs {
         const late = this.answerAfterMs > timeoutMs
         const outcome = late ? ({ code: 'timeout', status: 0 } as const) : this.answer
         const whole = { ...nothing, error: undefined, durationMs: 0 }
-        const cancel = clock.after(Math.min(this.answerAfterMs, timeoutMs), () => end({ ...whole, ...outcome }))
-        return () => end({ ...whole, code: 'aborted', status: 0 })
+        const cancel = clock.after(Math.min(this.answerAfterMs, timeoutMs), () =>
+          end(answered({ ...whole, ...outcome })),
+        )
+        return () => end(answered({ ...whole, code: 'aborted', status: 0 }))
       }),
       ...parts,
       limits: { ...parts.limits, run: { endsAt: beganAt + ms, mostNeededMs } },

@@ -10,6 +10,7 @@ import { type ExplainedDelivery, type ExplainedEndpoint, Explainer } from '../..
 import { Ledger } from '../../src/metrics/ledger.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, StoreTrouble } from '../../src/store/store.ts'
+import { answered } from '../answered.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -73,7 +74,7 @@ class Delivering {
   async answer(outcome: Partial<Outcome> & Pick<Outcome, 'code' | 'status'>): Promise<void> {
     for (const [id, end] of this.#open) {
       this.#open.delete(id)
-      end({ ...plain, ...outcome })
+      end(answered({ ...plain, ...outcome }))
     }
     await this.clock.advance(100)
   }

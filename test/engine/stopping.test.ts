@@ -6,6 +6,7 @@ import type { Endpoint } from '../../src/features/endpoints/rules.ts'
 import type { Target } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Watcher } from '../../src/store/store.ts'
+import { answered } from '../answered.ts'
 import { type Harness, plainEndpoint, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -45,7 +46,7 @@ class Delivering {
         clock.soon(onLeave)
         const durationMs = delivering.takesMs(target)
         const nothing = { durationMs, retryAfterMs: undefined, response: undefined, error: undefined }
-        return clock.after(durationMs, () => onEnd({ ...nothing, ...delivering.answer }))
+        return clock.after(durationMs, () => onEnd(answered({ ...nothing, ...delivering.answer })))
       }),
       ...engineParts(clock),
     })

@@ -27,7 +27,7 @@ const lanesHeldAtMost = 2000
 
 const delivered: Outcome = {
   ...{ code: 'delivered', status: 204, durationMs: 1 },
-  ...{ retryAfterMs: undefined, response: undefined, error: undefined },
+  ...{ wish: undefined, retryAfterMs: undefined, response: undefined, error: undefined },
 }
 
 /** A bug put in on purpose: the store as workers see it. */

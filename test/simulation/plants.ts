@@ -101,6 +101,7 @@ export const plants: Record<string, Plant> = {
           onEnd({
             code: 'delivered',
             status: 200,
+            wish: undefined,
             retryAfterMs: undefined,
             response: undefined,
             error: undefined,

@@ -1,5 +1,6 @@
 import type { Outcome } from '../../src/domain/outcome.ts'
 import type { Sender } from '../../src/sender/send.ts'
+import { answered } from '../answered.ts'
 import type { VirtualClock } from '../virtual-clock.ts'
 import type { BegunFact } from './check-health.ts'
 import { publishedBody } from './check-shaping.ts'
@@ -73,7 +74,7 @@ export function simulatedSender(parts: {
               arrival.crowded = outcome.status === 429 && outcome.retryAfterMs === undefined
               arrival.heardAs = outcome.code === 'delivered' ? 'delivered' : 'failed'
             }
-            onEnd({ ...plain, durationMs: world.steady() - startedAt, ...outcome })
+            onEnd(answered({ ...plain, durationMs: world.steady() - startedAt, ...outcome }))
           })
         }
         const hangUp = () => {

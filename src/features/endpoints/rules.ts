@@ -277,3 +277,13 @@ export function healthFacts(endpoint: Endpoint, { now, health: text, healthAgeMs
     rate: pace === undefined || pace.endsAt <= now ? null : Math.round(pace.rateAt(now) * 100_000) / 100,
   }
 }
+
+/** An endpoint as far as a caller knows it; its credentials may be absent. */
+export interface MayNeedTokens {
+  readonly auth?: { readonly kind: string } | null
+}
+
+/** Whether requests need an access token of another server. */
+export function needsTokens({ auth }: MayNeedTokens): boolean {
+  return auth?.kind === 'oauth2'
+}

@@ -4,7 +4,7 @@ import { Health } from '../../domain/health.ts'
 import { count, moment, perSecond, span } from '../../domain/phrases.ts'
 import { slotLimits } from '../../domain/slot-use.ts'
 import type { LaneSnapshot, Standstill } from '../../domain/snapshot.ts'
-import type { Endpoint, LimitSource } from '../endpoints/rules.ts'
+import { type Endpoint, type LimitSource, type MayNeedTokens, needsTokens } from '../endpoints/rules.ts'
 
 /** A reason why a delivery, or a whole endpoint, does not move on. */
 export interface Blocker {
@@ -91,11 +91,10 @@ interface FrontDelivery {
   readonly retryInMs: number
 }
 
-export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'> & {
-  /** Absent for a caller that does not know it. */
-  readonly auth?: { readonly kind: string } | null
-  readonly flow?: Partial<Pick<Flow, 'circuitOrder'>>
-}
+export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'> &
+  MayNeedTokens & {
+    readonly flow?: Partial<Pick<Flow, 'circuitOrder'>>
+  }
 
 /** Blockers that only an operator ends. Until then, the blockers behind them do not matter. */
 const needOperator: ReadonlySet<BlockerReason> = new Set([
@@ -185,8 +184,8 @@ function unserved({ workersAlive, workersServing, region, owner }: LaneStatus): 
 }
 
 /** A lane is held by the receiver, or by a token endpoint that gives no token; its last attempt says which. */
-function orTokenless(found: Blocker, { auth }: Stoppable): Blocker {
-  if (found.reason !== 'held' || auth?.kind !== 'oauth2') return found
+function orTokenless(found: Blocker, endpoint: Stoppable): Blocker {
+  if (found.reason !== 'held' || !needsTokens(endpoint)) return found
   return { ...found, detail: found.detail.replace(ending.held, heldOrTokenless) }
 }
 

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { Engine } from '../../../src/engine/engine.ts'
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { systemRandom } from '../../../src/runtime/random.ts'
+import { answered } from '../../answered.ts'
 import { engineParts, sendingBy } from '../../engine/engine-under-test.ts'
 import { World } from '../conformance/harness.ts'
 import { openPostgresHarness } from '../postgres-harness.ts'
@@ -25,7 +26,9 @@ test('operators who direct heads while a worker sends give no delivery two ends,
       // Two of three fail, so that most heads come to block.
       const isTaken = sent.length % 3 === 0
       return systemClock.after(1, () =>
-        onEnd({ code: isTaken ? 'delivered' : 'refused', status: isTaken ? 200 : 500, durationMs: 1, ...nothing }),
+        onEnd(
+          answered({ code: isTaken ? 'delivered' : 'refused', status: isTaken ? 200 : 500, durationMs: 1, ...nothing }),
+        ),
       )
     }),
     ...engineParts(systemClock),
