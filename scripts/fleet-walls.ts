@@ -101,12 +101,18 @@ class ModelStore {
         this.signal()
         return this.#next++
       },
-      renew: async (_worker, _leaseMs, _report, counted = true) => {
+      renew: async (_worker, _leaseMs, _report, counted = true, looks = true) => {
         const asked = this.#clock.steady()
         const workers = this.members.length
         const isCounted = counted && workers > 1
         this.#renewals++
         if (isCounted) this.#counts++
+        const leaseUs = this.#costs.renewUs[0]?.[1] ?? 0
+        if (!looks) {
+          await this.#take(leaseUs)
+          this.#longestMs = Math.max(this.#longestMs, this.#clock.steady() - asked)
+          return { alive: true }
+        }
         await this.#take(renewUsAmong(this.#costs, workers) + (isCounted ? this.#costs.countPerLaneUs * lanes : 0))
         this.#longestMs = Math.max(this.#longestMs, this.#clock.steady() - asked)
         const share = { activeLanes: lanes, fewestLanes: Math.floor(lanes / workers) }

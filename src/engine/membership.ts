@@ -12,6 +12,8 @@ const fewWorkers = 50
  * keep it busy with that for this share of the time at most, once a round of counts is longer than a lease.
  */
 const countingShare = 0.05
+/** The same for looking at the living workers, which takes time for each of them: in a large fleet, some do it for all. */
+const lookingShare = 0.05
 const quickRoundMs = 10_000
 const longestRoundMs = 600_000
 
@@ -46,6 +48,8 @@ export class Membership {
   #renewAt: SteadyMs = Number.NEGATIVE_INFINITY
   /** Renewals count no lanes before then. */
   #countFrom: SteadyMs = Number.NEGATIVE_INFINITY
+  /** Renewals look at no other workers before then. */
+  #lookFrom: SteadyMs = Number.NEGATIVE_INFINITY
   /** Workers alive, as of the last renewal. */
   workers = 1
   /** The lanes to share, and the workers that share them, as of the last renewal that counted lanes. */
@@ -79,6 +83,7 @@ export class Membership {
     // Stopped meanwhile: the lease of the worker that just joined runs out.
     if (this.#left) return
     this.#worker = worker
+    this.#lookFrom = Number.NEGATIVE_INFINITY
     // A worker that joins while nothing sees its session is judged by its lease alone.
     this.#unseenFrom = Number.POSITIVE_INFINITY
     this.#extend(before)
@@ -114,7 +119,9 @@ export class Membership {
     if (this.#left || this.#worker === 0) return
     const now = this.#deps.clock.steady()
     const turnMs = this.#roundMs === 0 ? 0 : this.#worker % this.workers
-    this.#renewBy(Math.max(now + turnMs, this.#renewedAt + this.#roundMs), now)
+    const at = Math.max(now + turnMs, this.#renewedAt + this.#roundMs)
+    // A renewal that does not look would learn nothing.
+    if (at >= this.#lookFrom) this.#renewBy(at, now)
   }
 
   #renewBy(at: SteadyMs, now: SteadyMs): void {
@@ -158,11 +165,13 @@ export class Membership {
     const before = clock.steady()
     const worker = this.#worker
     const isSeen = this.#isSeen
+    const looks = before >= this.#lookFrom
+    const counts = looks && before >= this.#countFrom
     let renewal: Renewal | undefined
     this.#renewing = true
     this.#renewedAt = before
     try {
-      renewal = await store.renew(worker, leaseMs, this.#deps.report?.(), before >= this.#countFrom)
+      renewal = await store.renew(worker, leaseMs, this.#deps.report?.(), counts, looks)
     } catch (error) {
       this.#deps.onTrouble(error)
     }
@@ -172,9 +181,10 @@ export class Membership {
     if (renewal) {
       if (isSeen && this.#isSeen) this.#unseenFrom = Number.POSITIVE_INFINITY
       this.#extend(before)
-      this.workers = renewal.workers
+      this.workers = renewal.workers ?? this.workers
+      if (renewal.workers !== undefined) this.#lookLater(before, counts ? leaseMs : longestRoundMs)
       if (renewal.lanes !== undefined) {
-        this.share = { workers: renewal.sharers, ...renewal.lanes }
+        this.share = { workers: renewal.sharers ?? 1, ...renewal.lanes }
         this.regionShares = renewal.regions
         this.#countLater(before)
       } else if (renewal.workers === 1) {
@@ -189,6 +199,14 @@ export class Membership {
     const waitMs = renewal === undefined ? leaseMs / 20 : this.#renewAgain ? againMs : leaseMs / 3
     this.#renewAgain = false
     this.#renewAfter(waitMs)
+  }
+
+  /** A renewal that began `before` looked at the other workers. Counting lanes takes longer than a look. */
+  #lookLater(before: SteadyMs, longestMs: number): void {
+    const { clock, leaseMs } = this.#deps
+    const roundMs = ((clock.steady() - before) * this.workers) / lookingShare
+    const isQuick = this.workers <= fewWorkers || roundMs <= leaseMs / 3
+    this.#lookFrom = isQuick ? Number.NEGATIVE_INFINITY : before + Math.min(roundMs, longestMs)
   }
 
   /** Lanes were counted by a renewal that began `before`, as each worker does in a round. */

@@ -41,9 +41,10 @@ export interface Ownership {
   join(worker: NewWorker): Promise<number>
   /**
    * Extends the lease, and declares workers dead whose lease has lapsed. `alive: false`: this worker was declared dead. Lanes
-   * are counted, if several workers share them, unless `countLanes` is false: it takes time for each active lane.
+   * are counted, if several workers share them, unless `countLanes` is false: it takes time for each active lane. Without
+   * `looks` it extends the lease alone: looking at the others takes time for each living worker.
    */
-  renew(worker: number, leaseMs: number, report?: WorkerReport, countLanes?: boolean): Promise<Renewal>
+  renew(worker: number, leaseMs: number, report?: WorkerReport, countLanes?: boolean, looks?: boolean): Promise<Renewal>
   /** A worker that is stopping claims nothing more: the others hear of it at once, and share its lanes from now on. */
   startLeaving(worker: number): Promise<void>
   /** Releases every lane and leaves. Other workers make the deliveries that this one had not settled. */
@@ -86,10 +87,10 @@ export interface NewWorker {
 
 export interface Renewal {
   readonly alive: boolean
-  /** Workers alive, this one included. Each may have attempts under way. */
-  readonly workers: number
-  /** Workers alive that are not leaving: they share the lanes. At least one. */
-  readonly sharers: number
+  /** Workers alive, this one included. Each may have attempts under way. Missing when the renewal did not look. */
+  readonly workers?: number
+  /** Workers alive that are not leaving: they share the lanes. At least one. Missing like `workers`. */
+  readonly sharers?: number
   /** The lanes to share among them, if they were counted. */
   readonly lanes?: LaneCounts | undefined
   /**

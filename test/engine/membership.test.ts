@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Membership } from '../../src/engine/membership.ts'
-import { type NewWorker, type Renewal, StoreTrouble, type WorkerReport } from '../../src/store/store.ts'
+import {
+  type LaneCounts,
+  type NewWorker,
+  type Renewal,
+  StoreTrouble,
+  type WorkerReport,
+} from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
 
@@ -13,7 +19,7 @@ const dead: Renewal = { alive: false, workers: 2, sharers: 2, lanes: { activeLan
 function open() {
   const clock = new VirtualClock()
   const join = new HeldCalls<[NewWorker], number>()
-  const renew = new HeldCalls<[number, number, WorkerReport?, boolean?], Renewal>()
+  const renew = new HeldCalls<[number, number, WorkerReport?, boolean?, boolean?], Renewal>()
   const leave = new HeldCalls<[number], void>()
   const startLeaving = new HeldCalls<[number], void>()
   const events: string[] = []
@@ -57,7 +63,7 @@ test('a worker joins with its description and lease, and learns how many share t
   assert.deepEqual(join.seen, [[{ leaseMs, description: 'a test', regions: null }]])
   join.next().answer(7)
   await clock.settle()
-  assert.deepEqual(renew.seen, [[7, leaseMs, report, true]])
+  assert.deepEqual(renew.seen, [[7, leaseMs, report, true, true]])
   renew.next().answer(alive)
   await joined
   assert.equal(membership.worker, 7)
@@ -148,7 +154,7 @@ test('a worker declared dead loses everything at once and joins again under anot
   assert.equal(membership.worker, 0)
   join.next().answer(2)
   await clock.settle()
-  assert.deepEqual(renew.next().args, [2, leaseMs, report, true])
+  assert.deepEqual(renew.next().args, [2, leaseMs, report, true, true])
   assert.equal(membership.worker, 2)
   assert.ok(membership.holdsLease(clock.steady()))
 })
@@ -274,6 +280,32 @@ test('in a large fleet, signals of changes make each worker renew in its turn, a
   membership.sessionLost()
   membership.sessionHeld()
   assert.equal(renew.open, 1, 'a session that came back cannot wait')
+})
+
+test('in a large fleet, renewals look at the others as often as all workers can do it in a twentieth of the time', async () => {
+  const workers = 1000
+  const { clock, join, renew, membership } = open()
+  const joined = membership.join()
+  join.next().answer(1)
+  await clock.settle()
+  renew.next().answer({ alive: true, workers, sharers: workers })
+  await joined
+  const looks = async (tookMs: number): Promise<unknown> => {
+    await clock.advance(leaseMs / 3)
+    const call = renew.next()
+    await clock.advance(tookMs)
+    const isLook = renew.seen.at(-1)?.[4]
+    const lanes = renew.seen.at(-1)?.[3] === true ? { lanes: alive.lanes as LaneCounts } : {}
+    call.answer(isLook === true ? { alive: true, workers, sharers: workers, ...lanes } : { alive: true })
+    await clock.settle()
+    return isLook
+  }
+  const seen: unknown[] = []
+  for (let i = 0; i < 40; i++) seen.push(await looks(1))
+  assert(seen.filter((each) => each === true).length < 10, `${seen}`)
+  assert.equal(membership.workers, workers, 'as of the last look')
+  assert(membership.holdsLease(clock.steady()))
+  membership.stop()
 })
 
 test('lanes are counted at each renewal while that is quick, else as often as all workers can do it in a twentieth of the time', async () => {

@@ -170,8 +170,8 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
       return id
     },
 
-    async renew(worker, leaseMs, report, countLanes) {
-      const renewal = await leases.renew(worker, leaseMs, report, countLanes)
+    async renew(worker, leaseMs, report, countLanes, looks) {
+      const renewal = await leases.renew(worker, leaseMs, report, countLanes, looks)
       if (!renewal.alive) {
         wakes.disowned(worker)
         await presence.exit(worker)

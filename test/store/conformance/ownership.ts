@@ -30,6 +30,7 @@ export function ownership(open: Open): void {
     await world.join()
     assert.equal((await world.store.renew(worker, longMs)).lanes?.activeLanes, 2)
     assert.equal((await world.store.renew(worker, longMs, undefined, false)).lanes, undefined, 'not counted')
+    assert.deepEqual(await world.store.renew(worker, longMs, undefined, false, false), { alive: true }, 'not looked')
   })
 
   test('the fewest lanes are counted over the workers alive', async (t) => {

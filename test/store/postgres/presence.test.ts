@@ -39,7 +39,7 @@ class Process {
   }
 
   async workersAlive(): Promise<number> {
-    return (await this.store.renew(this.worker, leaseMs)).workers
+    return (await this.store.renew(this.worker, leaseMs)).workers as number
   }
 }
 
