@@ -92,7 +92,10 @@ describe('looking back', () => {
     await sluice('endpoint pause w one')
     const { id } = await json('send w a.b {}')
     assert.match(await sluice(`why w ${id} one`), /^paused: The endpoint is paused/)
-    assert.match(await sluice('lane w one'), /^state +paused\ncondition +stopped\nwaiting +1 \(fresh 1, timed 0, replay 0\)\n/)
+    assert.match(
+      await sluice('lane w one'),
+      /^state +paused\ncondition +stopped\nwaiting +1 \(fresh 1, timed 0, replay 0\)\n/,
+    )
     assert.match(await sluice('lane w one'), /^rate +5 in 1 s\nburst +3$/m)
     await sluice('endpoint resume w one')
     await receiver.until('the delivery', () => receiver.arrivals.length === 1)
