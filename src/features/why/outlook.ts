@@ -13,6 +13,8 @@ const keptBack = 0.005
 /** A pace that was measured for this long, and over this many attempts, is better than one that is worked out. */
 const measuredMs = 10_000
 const measuredAttempts = 50
+/** A measured pace above this share of the limit is the limit, measured by chance. */
+const limitShare = 0.9
 /** A receiver that asked for silence within this time will do so again. */
 const heldAgainMs = 300_000
 
@@ -46,8 +48,9 @@ export function paceOf({ live }: Pick<LaneStatus, 'live'>, lane: LanePace, { dep
   const isMeasured = pace !== null && seenMs >= measuredMs && (pace * seenMs) / 1000 >= measuredAttempts
   const isFull = inFlight >= concurrency
   if (isFull || (tokenMs !== null && tokenMs > 0)) {
-    // A small bucket saves nothing up, so that a busy machine gets less out of it than its rate.
-    return isMeasured && hasWaitedFor(seenMs, lane) ? Math.min(limit, pace) : finite(Math.min(limit, slots))
+    // A small bucket saves nothing up, so that a busy machine gets less out of it than its rate. A little less is chance.
+    const isBelow = isMeasured && hasWaitedFor(seenMs, lane) && pace < limitShare * limit
+    return isBelow ? pace : finite(Math.min(limit, slots))
   }
   if (pace === null || pace === 0) return finite(Math.min(limit, slots)) ?? lastPace
   return Math.min(limit, pace)
