@@ -38,10 +38,11 @@ process.channel?.unref() // The server must still be able to end by itself.
 function countRowsRead(): void {
   const { query } = pg.Client.prototype
   pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
-    const result = Reflect.apply(query, this, args) as Promise<pg.QueryResult> | undefined
+    const result = Reflect.apply(query, this, args) as Promise<pg.QueryResult> | pg.Query | undefined
     const { name } = args[0] as { name?: string }
-    if (name === 'read-due' || name === 'read-named')
-      void result?.then(({ rowCount }) => (rowsRead += rowCount ?? 0), noRows)
+    // Behind a pooler the statement is an object of its own, which calls back.
+    if ((name === 'read-due' || name === 'read-named') && result instanceof Promise)
+      void result.then(({ rowCount }) => (rowsRead += rowCount ?? 0), noRows)
     return result
   } as typeof query
 }
