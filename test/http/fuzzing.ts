@@ -19,7 +19,7 @@ const headOrders = ['retry', 'skip'].map((order) => `POST /app/:app/endpoint/:en
 /** Refused once a changed application names no data subjects; the tests of subjects have what they do. */
 const subjectRoutes = ['erase', 'export'].map((order) => `POST /app/:app/subject/${order}`)
 /** Nothing made up names an endpoint and a message; what it does accept is in the tests of dead letters. */
-const linesRoute = 'POST /app/:app/dead/import'
+const linesRoutes = ['POST /app/:app/dead/import', 'POST /dead/import']
 
 /**
  * Sends bodies made from each route's own schema, most of them spoiled, to every route that takes one. Whatever comes,
@@ -59,12 +59,12 @@ export async function fuzzBodies(
       return fc.tuple(fc.constant(route), fc.constant(leastQuery(query)), bodies)
     }),
   )
-  const accepted = new Set<string>([onlyForTokens, linesRoute, ...taskCommands, ...headOrders, ...subjectRoutes])
+  const accepted = new Set<string>([onlyForTokens, ...linesRoutes, ...taskCommands, ...headOrders, ...subjectRoutes])
   await fc.assert(
     fc.asyncProperty(requests, async ([route, query, body]) => {
       const [method = '', path = ''] = route.split(' ')
       before()
-      const headers = route === linesRoute ? { 'content-type': 'application/jsonl' } : {}
+      const headers = linesRoutes.includes(route) ? { 'content-type': 'application/jsonl' } : {}
       const answer = await api.ask(method, urlAt(fill(path, api.mine)) + query, body, headers)
       if (answer.status < 300) return void accepted.add(route)
       assert.ok(answer.status >= 400 && answer.status < 500, `${answer.status} ${answer.text}`)

@@ -63,6 +63,10 @@ const collisions: Readonly<Record<string, readonly Collision[]>> = {
     ['PUT', '/event-type/x.y', { description: 'd' }, 200],
   ],
   'region (app, name)': [['POST', '/app/a/region', { name: 'eu' }, 409]],
+  'saved_view (uid)': [
+    ['POST', '/view', { name: 'V', of: 'endpoints', uid: 'v' }, 409],
+    ['PATCH', '/view/w', { uid: 'v' }, 409],
+  ],
 }
 
 const made = 'the store makes the value'
@@ -84,7 +88,6 @@ const internal: Readonly<Record<string, string>> = {
   'history (scope, span, at, writer)': locked,
   'portal_look (app)': locked,
   'idempotency (hash)': locked,
-  'idempotency (day, hash)': locked,
   'lane (endpoint)': made,
   'pending (endpoint, class, due_at, message)': made,
   'region_move (app)': locked,
@@ -95,6 +98,8 @@ const internal: Readonly<Record<string, string>> = {
   'source_sample (source, slot)': locked,
   'subject (app, hash, message)': locked,
   'subject_key (app)': locked,
+  'taken_hash (day, seq)': made,
+  'taken_run (day, level, run, slice)': made,
   'variant (message, n)': made,
 }
 
@@ -119,7 +124,7 @@ for (const [dialect, open] of Object.entries({ sqlite: openSqliteHarness, postgr
           assert.equal(answer.status, status, `${method} ${path}: ${answer.text}`)
         }
         const [method, path, body] = requests[0] as Collision
-        const fresh = JSON.parse(JSON.stringify(body).replace(/"(a|e|s|m|x\.y|eu)"/g, '"fresh"'))
+        const fresh = JSON.parse(JSON.stringify(body).replace(/"(a|e|s|m|x\.y|eu|v)"/g, '"fresh"'))
         const answers = await Promise.all(Array.from({ length: 5 }, () => ask(method, `/api/v1${path}`, fresh)))
         assert.deepEqual(answers.map(({ status }) => (status < 300 ? 'made' : status)).sort(), [
           409,
@@ -149,6 +154,8 @@ async function populated(api: Api): Promise<Api> {
     ['/app/a/msg', { eventType: 'x', payload: {}, eventId: 'm' }],
     ['/app/a/region', { name: 'eu' }],
     ['/event-type', eventType],
+    ['/view', { name: 'V', of: 'endpoints', uid: 'v' }],
+    ['/view', { name: 'W', of: 'endpoints', uid: 'w' }],
   ] as const) {
     const { status, text } = await api.ask('POST', `/api/v1${path}`, body)
     assert.ok(status < 300, text)
