@@ -28,7 +28,7 @@ const departures: readonly Departure[] = [
 const behindMs = 300
 /** How long a former primary takes writes beside its successor, while the programs run. */
 const besideMs = 2500
-/** What a server that was frozen had been sent before is done by then; a hang guard. */
+/** A frozen server ends by then the work that it got before; a hang guard. */
 const earlierMs = 60_000
 
 /**

@@ -1,4 +1,4 @@
-/** What each of these attacks did before the server had an answer to it. The table of `npm run test:attack` has both. */
+/** The harm that each of these attacks did before the server bounded it. The table of `npm run test:attack` has both figures. */
 export const before: Readonly<Record<string, string>> = {
   'pipelining: 1 × 2,000 pings': 'others waited 80 ms',
   'pipelining: 20 × 2,000 pings': 'others waited 511 ms',

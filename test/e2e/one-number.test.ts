@@ -44,7 +44,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const names = Object.keys(columns[0] ?? {})
     const values = names.map((name) => (name === 'message' ? 'pending.message + n' : `pending.${name}`))
 
-    /** What each surface says, in one tick. */
+    /** The number and the word of each surface, in one tick. */
     async function told(): Promise<Record<string, [waiting: number, condition: string]>> {
       const at = '/app/acme/endpoint/main'
       const origin = new URL(server.api).origin

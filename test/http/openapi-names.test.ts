@@ -60,7 +60,7 @@ describe('for generators', () => {
       return [JSON.stringify(itself), name] as const
     })
     const names = Map.groupBy(texts, ([text]) => text)
-    // What a request and an answer have in common keeps both names, for they change apart.
+    // A part that a request and an answer share keeps both names, for they change apart.
     const shared = [...names.values()].map((each) => each.map(([, name]) => name)).filter(({ length }) => length > 1)
     const isPair = (each: readonly string[]) =>
       new Set(each.map((name) => name.replace(/(In|Out|Patch|Update)$/, ''))).size === 1

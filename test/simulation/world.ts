@@ -122,7 +122,7 @@ export class World {
   /** Nothing goes in order, gives way or has a form of its own: messages go straight to lanes that have caught up. */
   readonly #plainly: boolean
   /** How much waits, as the publisher knows it. */
-  /** What waits, counted again and again: the processes of this world do not tell. */
+  /** The waiting deliveries, counted in rounds: the processes of this world report no deltas. */
   #ledger!: Ledger
   readonly #outages = new Map<number, readonly [from: number, until: number]>()
   /** Between which moments a notice was sent, by the notice. */

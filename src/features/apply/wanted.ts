@@ -14,7 +14,7 @@ export const kinds = {
   schedules: { noun: 'schedule', named: 'uid', path: 'schedule' },
 } as const
 export type Kind = keyof typeof kinds
-/** Those that belong to an application. */
+/** The kinds that belong to an application. */
 export const ownedKinds = ['endpoints', 'sources', 'schedules'] as const
 
 /** A thing as the file wants it. */

@@ -62,7 +62,7 @@ function formOf({ is }: Form): 'plain' | 'json' | 'flag' {
   return is === 'list' || is === 'labels' || is === 'object' ? 'json' : 'plain'
 }
 
-/** Those that are read as they are stored. */
+/** The columns that are read as they are stored. */
 const plainColumns = columns.filter(({ form }) => form !== 'sealed')
 
 const inForm = (form: string) => columns.filter((each) => each.form === form).map(({ column }) => column)
